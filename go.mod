@@ -1,0 +1,3 @@
+module github.com/provetrace/provetrace
+
+go 1.26
