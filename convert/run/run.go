@@ -2,16 +2,18 @@
 // device did, and when. A [Reader] assembles it from a TIMELINE log, the lines
 // of the engine's own log and its CUDA timings.
 //
-// The model knows nothing of spans or of text; convert replays it through the
-// recorder, and report computes figures from it.
+// The model knows nothing of spans or of text: convert replays it through the
+// recorder, and report makes figures and pictures of it.
 package run
 
 import (
 	"iter"
 	"time"
+
+	"github.com/provetrace/provetrace/tracing"
 )
 
-// Unknown stands for a time, in ms of the run's clock, that is not known.
+// Unknown stands for a time, worker, device or duration that is not known.
 const Unknown = -1
 
 // A Run is one life of an engine, from its start to the end of its log.
@@ -25,6 +27,21 @@ type Run struct {
 	// WorkersAssumed says that no line told which worker drives which device,
 	// so that Options.WorkersPerDevice, or a single device, was assumed.
 	WorkersAssumed bool
+
+	// First and Last are the times of the first and the last event, in ms of
+	// the run's clock.
+	First, Last int64
+
+	drives   []int32 // 1 + the ordinal of the device, by worker
+	timings  slab[timings]
+	failures map[failureKey]string
+
+	longestSynthesis, longestProof int64 // ms; the latter with the wait for it
+}
+
+// Time returns the wall clock of an offset in ms.
+func (r *Run) Time(ms int64) time.Time {
+	return r.Epoch.Time.Add(time.Duration(ms) * time.Millisecond)
 }
 
 // An Epoch is the wall clock of a run's offset 0.
@@ -46,49 +63,138 @@ const (
 	EpochNow       EpochSource = "now"         // the user's wish that the run ends now
 )
 
-// Input counts what was read for a run. Every line with the marker is either
-// an event, or part of a stitched one, or malformed.
+// Input counts what was read for a run. Every line with the marker is an
+// event, part of a stitched one, or malformed.
 type Input struct {
-	Bytes      int64
-	Lines      int64
-	Events     int64 // events used, stitched ones included
-	Malformed  int64 // lines with the marker that no event could be read from
-	Stitched   int64 // events put together from a torn line
-	Duplicates int64 // events that say again what an earlier one said
-	Inferred   int64 // boundaries that no line gives
-	Timings    int64 // groups of CUDA timings given to a partition
-	Orphans    int64 // groups of CUDA timings that fit no partition
+	Bytes      int64 `json:"bytes"`
+	Lines      int64 `json:"lines"`
+	Events     int64 `json:"events"`     // stitched ones and duplicates included
+	Malformed  int64 `json:"malformed"`  // lines with the marker that no event could be read from
+	Stitched   int64 `json:"stitched"`   // events put together from a torn line
+	Duplicates int64 `json:"duplicates"` // events that repeat or contradict an earlier one, not used
+	Inferred   int64 `json:"inferred"`   // times that no line gives, derived from other lines
+	Timings    int64 `json:"timings"`    // groups of CUDA timings given to a partition
+	Orphans    int64 `json:"orphans"`    // groups of CUDA timings that fit no partition, or more than one
+
+	Problems []Problem `json:"problems,omitempty"` // the first of the malformed lines
 }
+
+// A Problem is a line with the marker that no event could be read from.
+type Problem struct {
+	File string `json:"file"`
+	Line int64  `json:"line"`
+	What string `json:"what"`
+	Text string `json:"text"` // the beginning of the line, as it stands in the log
+}
+
+// maxProblems bounds Input.Problems.
+const maxProblems = 5
 
 // A Device is a GPU, as far as a log knows it.
 type Device struct {
 	Ordinal int   // CUDA's number
-	Workers []int // ids of the GPU workers that drive it
+	Workers []int // ids of the GPU workers that drive it, in ascending order
 }
 
 // A Sector is one attempt at the proof of one job.
 type Sector struct {
 	Job       string
-	Attempt   int     // from 1
-	ProofKind string  // porep-c2, snap-update, …; empty where unknown
-	Count     int     // partitions that the engine announced, else those seen; 0 for a whole-sector proof
-	Admitted  float64 // ms of the run's clock, or Unknown
-	Failure   string  // why it failed, empty otherwise
+	ProofKind string // porep-c2, snap-update, …; empty where unknown
+	Attempt   int    // from 1
+	Count     int    // partitions that the engine announced, else those seen; 0 for a whole-sector proof
+	Admitted  int64  // µs of the run's clock, or Unknown
 
-	parts []packed // see pack.go
-	run   *Run
+	run    *Run
+	first  int64 // the earliest of its times, ms
+	base   int64 // ms, to which the times in parts are relative
+	parts  []packed
+	index  map[int32]int32 // of parts, by partition, for sectors with very many
+	failed bool
 }
+
+// Label returns the sector's short name: its number, else the first 8
+// characters of the job id. It can hold any character that a log can.
+func (s *Sector) Label() string { return tracing.SectorLabel(s.Job) }
 
 // Partitions yields the sector's partitions by their index. A whole-sector
 // proof yields one, whose Index is timeline.WholeSector.
 func (s *Sector) Partitions() iter.Seq[Partition] {
 	return func(yield func(Partition) bool) {
 		for i := range s.parts {
-			if !yield(s.unpack(&s.parts[i])) {
+			if !yield(s.At(i)) {
 				return
 			}
 		}
 	}
+}
+
+// Len returns the number of the sector's partitions.
+func (s *Sector) Len() int { return len(s.parts) }
+
+// Failed reports whether the sector's proof failed, and why.
+func (s *Sector) Failed() (reason string, failed bool) {
+	return s.run.failures[failureKey{s, wholeJob}], s.failed
+}
+
+// State returns how the sector ended: Finished only where all of its
+// partitions are.
+func (s *Sector) State() State {
+	if s.failed {
+		return Failed
+	}
+	if len(s.parts) < s.Count {
+		return Incomplete
+	}
+	for i := range s.parts {
+		if s.parts[i].state != Finished {
+			return Incomplete
+		}
+	}
+	return Finished
+}
+
+// First returns the earliest of the sector's times, in ms of the run's clock.
+func (s *Sector) First() int64 { return s.first }
+
+// Extent returns the first and the last known time of the sector, in ms of the
+// run's clock.
+func (s *Sector) Extent() (first, last int64) {
+	first, last = Unknown, Unknown
+	for i := range s.parts {
+		for _, t := range s.parts[i].t {
+			if t == absent {
+				continue
+			}
+			at := s.base + int64(t)
+			if first == Unknown || at < first {
+				first = at
+			}
+			last = max(last, at)
+		}
+	}
+	return first, last
+}
+
+// EndOf returns when a partition ended. An incomplete one ends when it was last
+// seen: with the log if it can have gone on until then, else, since the log has
+// lost its end, with what is known of its sector.
+func (s *Sector) EndOf(p *Partition) int64 {
+	seen := int64(Unknown)
+	for _, t := range p.Times {
+		seen = max(seen, t)
+	}
+	if p.State != Incomplete {
+		return seen
+	}
+	longest := s.run.longestSynthesis
+	if p.Known(SynthEnd) {
+		longest = s.run.longestProof
+	}
+	if longest > 0 && s.run.Last-seen > 3*longest {
+		_, last := s.Extent()
+		return max(seen, last)
+	}
+	return s.run.Last
 }
 
 // A State says how a partition ended.
@@ -101,48 +207,50 @@ const (
 	Incomplete              // the log ends, or has lost too much, before its end
 )
 
-// A Partition is the unit of work: one circuit, or the whole sector. Times are
-// whole ms of the run's clock, Unknown where nothing tells them. Inferred says
-// which were derived from other evidence.
-type Partition struct {
-	Index      int // from 0, or timeline.WholeSector
-	Worker     int // GPU worker, or Unknown
-	Device     int // ordinal of the worker's device, or Unknown
-	State      State
-	SynthStart int64
-	SynthEnd   int64
-	Queued     int64 // offered to the GPU queue
-	PickedUp   int64
-	GPUStart   int64
-	GPUEnd     int64
-	SynthMS    int64 // the engine's own timer, or Unknown
-	GPUMS      int64 // the engine's own timer, or Unknown
-	Inferred   Boundary
-	Failure    string // why it failed, empty otherwise
-
-	timings *timings
-}
-
-// Phases yields the parts of the partition's GPU interval in order of their
-// start, where CUDA timings tell them.
-func (p Partition) Phases() iter.Seq[Phase] {
-	panic("assembled in pack.go")
-}
-
-// A Boundary is a set of a partition's times.
+// A Boundary is one of a partition's times.
 type Boundary uint8
 
 const (
-	AtSynthStart Boundary = 1 << iota
-	AtSynthEnd
-	AtQueued
-	AtPickedUp
-	AtGPUStart
-	AtGPUEnd
+	SynthStart Boundary = iota
+	SynthEnd
+	Queued // offered to the GPU queue
+	PickedUp
+	GPUStart
+	GPUEnd
+
+	numBoundaries
 )
 
+// A Partition is the unit of work: one circuit, or the whole sector.
+type Partition struct {
+	Index  int // from 0, or timeline.WholeSector
+	Worker int // GPU worker, or Unknown
+	Device int // ordinal of the worker's device, or Unknown
+	State  State
+
+	// Times are by Boundary, in whole ms of the run's clock, Unknown where
+	// nothing tells them. They never decrease from one known boundary to the
+	// next.
+	Times [numBoundaries]int64
+
+	SynthMS int64  // the engine's own timer, or Unknown
+	GPUMS   int64  // the engine's own timer, or Unknown
+	Failure string // why it failed, where that is known
+
+	inferred uint8 // bits by Boundary
+	timings  *timings
+	base     int64
+}
+
+// Known reports whether a time is known.
+func (p *Partition) Known(b Boundary) bool { return p.Times[b] != Unknown }
+
+// Inferred reports whether a time was derived from other evidence than its own
+// line.
+func (p *Partition) Inferred(b Boundary) bool { return p.inferred&(1<<b) != 0 }
+
 // A Phase is a part of a partition's GPU interval, by its name in the span
-// contract.
+// contract, in ms of the run's clock.
 type Phase struct {
 	Name       string
 	Start, End int64

@@ -1,0 +1,249 @@
+package convert
+
+import (
+	"container/heap"
+	"context"
+	"time"
+
+	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/timeline"
+)
+
+// Replay tells a recorder what happened in a run, in the order in which it
+// happened. The recorder should be new; it is closed at the end. stop is asked
+// from time to time whether to go on.
+func Replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, stop func() error) error {
+	p := player{r: r, rec: rec}
+	next := 0
+	for steps := 0; next < len(r.Sectors) || len(p.cursors) > 0; steps++ {
+		if steps&0x3ff == 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		if next < len(r.Sectors) {
+			if s := r.Sectors[next]; len(p.cursors) == 0 || s.First() <= p.cursors[0].at {
+				p.begin(ctx, s)
+				next++
+				continue
+			}
+		}
+		c := p.cursors[0]
+		if p.step(c); c.done {
+			heap.Pop(&p.cursors)
+		} else {
+			heap.Fix(&p.cursors, 0)
+		}
+	}
+	rec.Close(r.Time(r.Last))
+	return nil
+}
+
+// A player is a run in replay: it holds the sectors under way.
+type player struct {
+	r       *run.Run
+	rec     *tracing.Recorder
+	cursors cursors
+}
+
+// A playing is a sector under way.
+type playing struct {
+	sector *run.Sector
+	rec    *tracing.Sector
+	left   int   // partitions
+	last   int64 // end so far, ms
+}
+
+// A cursor is a partition under way, at its next boundary.
+type cursor struct {
+	at   int64 // ms
+	next run.Boundary
+	done bool
+
+	of        *playing
+	partition run.Partition
+	end       int64
+	rec       *tracing.Partition
+	phase     *tracing.Phase // the one that is open
+}
+
+// ending is the step behind the last boundary.
+const ending = run.GPUEnd + 1
+
+type cursors []*cursor
+
+func (c cursors) Len() int           { return len(c) }
+func (c cursors) Less(i, j int) bool { return c[i].at < c[j].at }
+func (c cursors) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *cursors) Push(x any)        { *c = append(*c, x.(*cursor)) }
+func (c *cursors) Pop() any {
+	old := *c
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*c = old[:len(old)-1]
+	return x
+}
+
+// begin begins a sector.
+func (p *player) begin(ctx context.Context, s *run.Sector) {
+	info := tracing.SectorInfo{Job: s.Job, Attempt: s.Attempt, ProofKind: s.ProofKind, Partitions: s.Count}
+	if s.Admitted != run.Unknown {
+		info.Admitted = p.r.Epoch.Time.Add(time.Duration(s.Admitted) * time.Microsecond)
+	}
+	of := &playing{sector: s, rec: p.rec.StartSector(ctx, info, p.r.Time(s.First())), left: s.Len(), last: s.First()}
+	for partition := range s.Partitions() {
+		c := &cursor{of: of, partition: partition, end: s.EndOf(&partition)}
+		c.seek()
+		heap.Push(&p.cursors, c)
+	}
+}
+
+// seek moves the cursor to the next boundary that is known.
+func (c *cursor) seek() {
+	for c.next < ending && !c.partition.Known(c.next) {
+		c.next++
+	}
+	if c.next < ending {
+		c.at = c.partition.Times[c.next]
+	} else {
+		c.at = c.end
+	}
+}
+
+// step tells the recorder of the cursor's boundary and moves the cursor on.
+func (p *player) step(c *cursor) {
+	at := p.r.Time(c.at)
+	part := &c.partition
+	if c.rec == nil {
+		if part.Index == timeline.WholeSector {
+			c.rec = c.of.rec.WholeSector()
+		} else {
+			c.rec = c.of.rec.StartPartition(part.Index, at)
+		}
+	}
+	switch c.next {
+	case run.SynthStart:
+		c.phase = c.rec.Synthesis(tracing.Unknown, at)
+	case run.SynthEnd:
+		p.endPhase(c, run.SynthStart, run.SynthEnd, at)
+	case run.Queued:
+		c.phase = c.rec.Queue(at)
+	case run.PickedUp:
+		p.endPhase(c, run.Queued, run.PickedUp, at)
+	case run.GPUStart:
+		c.phase = c.rec.Prove(part.Worker, part.Device, at)
+	case run.GPUEnd:
+		p.endPhase(c, run.GPUStart, run.GPUEnd, at)
+	case ending:
+		p.endPartition(c, at)
+		return
+	}
+	c.next++
+	c.seek()
+}
+
+// endPhase ends the phase between two boundaries.
+func (p *player) endPhase(c *cursor, from, to run.Boundary, at time.Time) {
+	ph := c.phase
+	c.phase = nil
+	if ph == nil {
+		return // its start is not known
+	}
+	part := &c.partition
+	p.annotate(c, ph, from)
+	switch {
+	case part.State == run.Failed && p.isLast(part, to):
+		ph.Fail(at, tracing.Failure(part.Failure))
+	case to == run.PickedUp:
+		ph.PickUp(part.Device, at)
+	default:
+		ph.End(at)
+	}
+}
+
+// annotate adds what is known of a phase beside its times.
+func (p *player) annotate(c *cursor, ph *tracing.Phase, from run.Boundary) {
+	part := &c.partition
+	reported := int64(run.Unknown)
+	switch from {
+	case run.SynthStart:
+		reported = part.SynthMS
+	case run.GPUStart:
+		reported = part.GPUMS
+		for in := range part.Phases() {
+			ph.Start(in.Name, p.r.Time(in.Start)).End(p.r.Time(in.End))
+		}
+	}
+	if reported != run.Unknown {
+		ph.Set(tracing.ReportedDuration.Int64(reported))
+	}
+	var ends []string
+	if part.Inferred(from) {
+		ends = append(ends, tracing.InferredStart)
+	}
+	if part.Inferred(from + 1) {
+		ends = append(ends, tracing.InferredEnd)
+	}
+	if ends != nil {
+		ph.Set(tracing.Inferred.StringSlice(ends))
+	}
+}
+
+// isLast reports whether nothing is known of a partition after a boundary.
+func (p *player) isLast(part *run.Partition, b run.Boundary) bool {
+	for b++; b < ending; b++ {
+		if part.Known(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// endPartition ends a partition, and its sector with the last of them.
+func (p *player) endPartition(c *cursor, at time.Time) {
+	c.done = true
+	part, of := &c.partition, c.of
+	if c.phase != nil { // its end is not known
+		p.annotate(c, c.phase, c.open())
+	}
+	switch part.State {
+	case run.Finished:
+		c.rec.End(at, nil)
+	case run.Failed:
+		c.rec.End(at, tracing.Failure(part.Failure))
+	case run.Skipped:
+		c.rec.Skip(at)
+	case run.Incomplete:
+		c.rec.Abandon(at)
+	}
+	of.last = max(of.last, c.end)
+	if of.left--; of.left > 0 {
+		return
+	}
+	last := p.r.Time(of.last)
+	reason, failed := of.sector.Failed()
+	switch {
+	case failed && reason == "":
+		of.rec.End(last, tracing.Failure("a partition failed"))
+	case failed:
+		of.rec.End(last, tracing.Failure(reason))
+	case of.sector.State() == run.Incomplete:
+		of.rec.Abandon(last)
+	default:
+		of.rec.End(last, nil)
+	}
+}
+
+// open returns the boundary at which the phase began whose end is not known.
+func (c *cursor) open() run.Boundary {
+	for _, b := range []run.Boundary{run.GPUStart, run.Queued} {
+		if c.partition.Known(b) {
+			return b
+		}
+	}
+	return run.SynthStart
+}

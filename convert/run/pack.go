@@ -1,0 +1,176 @@
+package run
+
+import (
+	"math"
+
+	"github.com/provetrace/provetrace/tracing"
+)
+
+// A packed is a partition as a run keeps it: a log of a gigabyte holds two
+// million.
+type packed struct {
+	t        [numBoundaries]int32 // ms from the sector's base, or absent
+	synthMS  int32                // or Unknown
+	gpuMS    int32                // or Unknown
+	timings  int32                // in the run's slab, or Unknown
+	index    int32
+	worker   int16 // or Unknown
+	inferred uint8 // bits by Boundary
+	state    State
+}
+
+const (
+	absent = math.MinInt32
+
+	maxWorker    = math.MaxInt16
+	maxPartition = math.MaxInt16
+)
+
+// wholeJob is the partition of a failure that is the job's.
+const wholeJob = math.MinInt32
+
+// A failureKey names what failed.
+type failureKey struct {
+	sector    *Sector
+	partition int32
+}
+
+// At returns the i-th of the sector's partitions.
+func (s *Sector) At(i int) Partition {
+	k := &s.parts[i]
+	p := Partition{
+		Index: int(k.index), Worker: int(k.worker), Device: s.run.deviceOf(int(k.worker)), State: k.state,
+		SynthMS: int64(k.synthMS), GPUMS: int64(k.gpuMS), inferred: k.inferred, base: s.base,
+	}
+	for b, t := range k.t {
+		p.Times[b] = Unknown
+		if t != absent {
+			p.Times[b] = s.base + int64(t)
+		}
+	}
+	if k.timings != Unknown {
+		p.timings = s.run.timings.at(k.timings)
+	}
+	if k.state == Failed {
+		p.Failure = s.run.failures[failureKey{s, k.index}]
+	}
+	return p
+}
+
+// deviceOf returns the ordinal of the device that a worker drives, or Unknown.
+func (r *Run) deviceOf(worker int) int {
+	if worker < 0 || worker >= len(r.drives) {
+		return Unknown
+	}
+	return int(r.drives[worker]) - 1
+}
+
+// find returns the sector's partition of an index, or nil.
+func (s *Sector) find(index int32) *packed {
+	if s.index != nil {
+		if i, ok := s.index[index]; ok {
+			return &s.parts[i]
+		}
+		return nil
+	}
+	for i := range s.parts {
+		if s.parts[i].index == index {
+			return &s.parts[i]
+		}
+	}
+	return nil
+}
+
+// indexFrom is the number of partitions from which on a sector keeps an index
+// of them.
+const indexFrom = 64
+
+// get returns the sector's partition of an index, a new one if need be.
+func (s *Sector) get(index int32, a *assembly) *packed {
+	if p := s.find(index); p != nil {
+		return p
+	}
+	if len(s.parts) == cap(s.parts) {
+		s.parts = a.grow(s.parts)
+	}
+	s.parts = append(s.parts, packed{
+		t:       [numBoundaries]int32{absent, absent, absent, absent, absent, absent},
+		synthMS: Unknown, gpuMS: Unknown, timings: Unknown, index: index, worker: Unknown, state: Incomplete,
+	})
+	a.usual = max(a.usual, min(len(s.parts), indexFrom))
+	if n := len(s.parts); s.index != nil {
+		s.index[index] = int32(n - 1)
+	} else if n > indexFrom {
+		s.index = make(map[int32]int32, 2*n)
+		for i := range s.parts {
+			s.index[s.parts[i].index] = int32(i)
+		}
+	}
+	return &s.parts[len(s.parts)-1]
+}
+
+// timings are where a partition's GPU interval went, in ms, from CUDA timings.
+type timings struct {
+	acquired int32 // the device lock, from the sector's base
+	prepare  int32
+	wait     int32
+	ntt      int32
+	barrier  int32
+	batch    int32
+	tail     int32
+	bg2Start int32 // from the sector's base
+	bg2      int32 // or Unknown
+}
+
+// released returns when the device's own phases were over.
+func (t *timings) released() int32 { return t.acquired + t.ntt + t.barrier + t.batch + t.tail }
+
+// Phases yields the parts of the partition's GPU interval in order of their
+// start, where CUDA timings tell them. Each is as long as its timing says;
+// those of a device never overlap.
+func (p Partition) Phases() func(yield func(Phase) bool) {
+	return func(yield func(Phase) bool) {
+		t := p.timings
+		if t == nil {
+			return
+		}
+		at := p.base + int64(t.acquired)
+		locked := at - int64(t.wait)
+		for _, ph := range [...]struct {
+			name   string
+			start  int64
+			length int32
+		}{
+			{tracing.SpanPrepare, p.Times[GPUStart], int32(locked - p.Times[GPUStart])},
+			{tracing.SpanDeviceWait, locked, t.wait},
+			{tracing.SpanNTTMSMH, at, t.ntt},
+			{tracing.SpanBatchAdd, at + int64(t.ntt+t.barrier), t.batch},
+			{tracing.SpanTailMSM, at + int64(t.ntt+t.barrier+t.batch), t.tail},
+			{tracing.SpanBG2MSM, p.base + int64(t.bg2Start), t.bg2},
+		} {
+			if ph.length >= 0 && !yield(Phase{ph.name, ph.start, ph.start + int64(ph.length)}) {
+				return
+			}
+		}
+	}
+}
+
+// A slab holds values that stay where they are.
+type slab[T any] struct{ chunks [][]T }
+
+const slabSize = 4096
+
+func (s *slab[T]) at(i int32) *T { return &s.chunks[i/slabSize][i%slabSize] }
+
+// add returns the number and the place of a new value.
+func (s *slab[T]) add() (int32, *T) {
+	n := len(s.chunks)
+	if n == 0 || len(s.chunks[n-1]) == slabSize {
+		s.chunks = append(s.chunks, make([]T, 0, slabSize))
+		n++
+	}
+	c := &s.chunks[n-1]
+	*c = (*c)[:len(*c)+1]
+	i := len(*c) - 1
+	return int32((n-1)*slabSize + i), &(*c)[i]
+}

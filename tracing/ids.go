@@ -1,0 +1,115 @@
+package tracing
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// spanIDs are the ids that a span is to have. A child takes its trace's id
+// from its parent, so that trace is then unused.
+type spanIDs struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+// idsContext hands ids to the idGenerator. The generator looks at the context's
+// type instead of at its values: ids are of the one span that is started with
+// the context and must not be found by that span's children.
+type idsContext struct {
+	context.Context
+	ids *spanIDs
+}
+
+// withIDs returns a context in which the next span gets the given ids. It has
+// to be what Start is called with, not wrapped again, and without
+// trace.WithNewRoot, which wraps it.
+func withIDs(ctx context.Context, ids *spanIDs) context.Context {
+	return &idsContext{Context: ctx, ids: ids}
+}
+
+// idGenerator takes a span's ids from the context that the span is started
+// with, and makes random ones where there are none.
+type idGenerator struct{}
+
+// NewIDs returns the ids of a root span.
+func (g idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	if c, ok := ctx.(*idsContext); ok {
+		return c.ids.trace, c.ids.span
+	}
+	var id trace.TraceID
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64())
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64())
+	}
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID returns the id of a child span.
+func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	if c, ok := ctx.(*idsContext); ok {
+		return c.ids.span
+	}
+	var id trace.SpanID
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:], rand.Uint64())
+	}
+	return id
+}
+
+// TraceIDFor returns the id of the trace that a converted run has for an
+// attempt of a job. The run's own traces are those of the job "", where the
+// attempt is the number of the part.
+func TraceIDFor(run, job string, attempt int) trace.TraceID {
+	var id trace.TraceID
+	sum := attemptSum(run, job, attempt)
+	copy(id[:], sum[:])
+	if !id.IsValid() {
+		id[len(id)-1] = 1
+	}
+	return id
+}
+
+// pathIDs derives the ids of the spans of a converted run, so that converting
+// it twice gives the same ones. It may be used by many goroutines.
+type pathIDs struct {
+	run string
+}
+
+func newPathIDs(run string) *pathIDs {
+	return &pathIDs{run: run}
+}
+
+// ids returns the ids of the span at a path in the tree of an attempt of a job.
+func (p *pathIDs) ids(job string, attempt int, path string) spanIDs {
+	var ids spanIDs
+	sum := attemptSum(p.run, job, attempt)
+	copy(ids.trace[:], sum[:])
+	if !ids.trace.IsValid() {
+		ids.trace[len(ids.trace)-1] = 1
+	}
+	// The sum has a fixed length, so that the path needs none in front of it.
+	var buf [192]byte
+	b := append(append(buf[:0], sum[:]...), path...)
+	sum = sha256.Sum256(b)
+	copy(ids.span[:], sum[:])
+	if !ids.span.IsValid() {
+		ids.span[len(ids.span)-1] = 1
+	}
+	return ids
+}
+
+// attemptSum returns the SHA-256 of an attempt of a job. The strings have their
+// lengths in front, so that no two attempts are hashed as the same bytes.
+func attemptSum(run, job string, attempt int) [sha256.Size]byte {
+	var buf [256]byte
+	b := binary.AppendUvarint(buf[:0], uint64(len(run)))
+	b = append(b, run...)
+	b = binary.AppendUvarint(b, uint64(len(job)))
+	b = append(b, job...)
+	b = binary.AppendVarint(b, int64(attempt))
+	return sha256.Sum256(b)
+}

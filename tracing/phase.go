@@ -1,0 +1,165 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// A phaseKind says what a phase means to the run's trace.
+type phaseKind uint8
+
+const (
+	phaseInside phaseKind = iota // part of another phase
+	phaseSynthesis
+	phaseQueue
+	phaseProve
+	phaseVerify
+)
+
+// A Phase is something that takes time in a partition or inside another phase.
+type Phase struct {
+	s     *Sector
+	p     *Partition // nil for verification
+	outer *Phase     // nil directly under a partition or sector
+	kind  phaseKind
+	stage Stage
+	lane  *lane // of the device, in gpu prove and inside it
+	span  trace.Span
+	start time.Time
+	path  string // in the sector's tree, where ids are deterministic
+
+	// Guarded by the sector's mu.
+	ended bool
+	open  []*Phase
+}
+
+// Start starts a part of the phase: witness and constraint evaluation inside a
+// synthesis, the waits and the device's own phases inside gpu prove. Waits for
+// the device go to the queue's service, the others to the phase's own.
+func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *Phase {
+	if ph == nil {
+		return nil
+	}
+	defer guard()
+	at = orNow(at)
+	in := &Phase{s: ph.s, p: ph.p, outer: ph, stage: ph.stage, lane: ph.lane, start: at}
+	if name == SpanDeviceWait {
+		in.stage = StageQueue
+	}
+	if ph.s.r.ids != nil {
+		in.path = ph.path + "/" + name
+	}
+	if in.stage == StageGPU && ph.lane != nil {
+		attrs = append(ph.lane.attrs[:len(ph.lane.attrs):len(ph.lane.attrs)], attrs...)
+	}
+	in.span = ph.s.r.start(under(ph.span), in.stage, ph.s.place(in.path), name, at, attrs)
+	ph.s.mu.Lock()
+	ph.open = append(ph.open, in)
+	ph.s.mu.Unlock()
+	return in
+}
+
+// Set adds attributes.
+func (ph *Phase) Set(attrs ...attribute.KeyValue) {
+	if ph == nil {
+		return
+	}
+	defer guard()
+	ph.span.SetAttributes(attrs...)
+}
+
+// Context returns ctx with the phase's span in it, for spans of the caller's
+// own.
+func (ph *Phase) Context(ctx context.Context) context.Context {
+	if ph == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, ph.span)
+}
+
+// End ends the phase, and what is still open inside as unfinished.
+func (ph *Phase) End(at time.Time) {
+	if ph == nil {
+		return
+	}
+	defer guard()
+	ph.end(orNow(at), nil, false)
+}
+
+// Fail ends the phase with the reason for which it failed.
+func (ph *Phase) Fail(at time.Time, err error) {
+	if ph == nil {
+		return
+	}
+	defer guard()
+	ph.end(orNow(at), err, false)
+}
+
+// PickUp ends a wait in the queue: a worker of the device, which may be
+// Unknown, took the partition. The span is linked to the latest of the proofs
+// that held the device meanwhile.
+func (ph *Phase) PickUp(device int, at time.Time) {
+	if ph == nil {
+		return
+	}
+	defer guard()
+	at = orNow(at)
+	for _, sc := range ph.s.r.overview.held(device, ph.start, at) {
+		ph.span.AddLink(trace.Link{SpanContext: sc})
+	}
+	ph.end(at, nil, false)
+}
+
+func (ph *Phase) end(at time.Time, err error, unfinished bool) {
+	s := ph.s
+	s.mu.Lock()
+	if ph.ended {
+		s.mu.Unlock()
+		return
+	}
+	ph.ended = true
+	open := ph.open
+	ph.open = nil
+	siblings := &s.verifying
+	switch {
+	case ph.outer != nil:
+		siblings = &ph.outer.open
+	case ph.p != nil:
+		siblings = &ph.p.open
+	}
+	for i, q := range *siblings {
+		if q == ph {
+			*siblings = append((*siblings)[:i], (*siblings)[i+1:]...)
+			break
+		}
+	}
+	switch ph.kind {
+	case phaseSynthesis:
+		s.synthesis.cover(ph.start, at)
+	case phaseProve:
+		s.proving.cover(ph.start, at)
+	}
+	s.mu.Unlock()
+
+	for _, in := range open {
+		in.end(at, err, true)
+	}
+	switch ph.kind {
+	case phaseSynthesis:
+		s.r.overview.synthesisEnded(at)
+	case phaseQueue:
+		s.r.overview.taken(at)
+	case phaseProve:
+		s.r.overview.proveEnded(ph.lane, ph.span.SpanContext().SpanID(), at)
+	}
+	switch {
+	case err != nil:
+		fail(ph.span, at, err)
+	case unfinished:
+		abandon(ph.span)
+	}
+	ph.span.End(trace.WithTimestamp(at))
+}
