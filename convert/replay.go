@@ -10,10 +10,10 @@ import (
 	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
-// Replay tells a recorder what happened in a run, in the order in which it
-// happened. The recorder should be new; it is closed at the end. stop is asked
-// from time to time whether to go on.
-func Replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, stop func() error) error {
+// replay tells a recorder what happened in a run, in the order in which it
+// happened, and closes it. From time to time it tells which share of the
+// sectors has begun, and stops on an error.
+func replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, tick func(float64) error) error {
 	p := player{r: r, rec: rec}
 	next := 0
 	for steps := 0; next < len(r.Sectors) || len(p.cursors) > 0; steps++ {
@@ -21,7 +21,7 @@ func Replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, stop func() 
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := stop(); err != nil {
+			if err := tick(float64(next) / float64(len(r.Sectors))); err != nil {
 				return err
 			}
 		}

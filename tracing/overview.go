@@ -379,3 +379,10 @@ func (o *overview) held(ordinal int, from, to time.Time) []trace.SpanContext {
 	slices.Reverse(scs)
 	return scs
 }
+
+// RunTraces returns into how many traces the overview of a run of so many
+// sectors is divided. Replayed, they have the ids of TraceIDFor(run, "", 1) and
+// so on.
+func RunTraces(sectors int) int {
+	return (sectors + sectorsPerTrace - 1) / sectorsPerTrace
+}

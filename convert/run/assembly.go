@@ -10,7 +10,8 @@ import (
 
 // An assembly is a run in the making.
 type assembly struct {
-	r       *Reader
+	o       Options
+	lexer   *lexer
 	run     *Run
 	epoch   epochs
 	kernels kernels
@@ -19,12 +20,12 @@ type assembly struct {
 	free   []packed   // partitions not yet given to a sector
 	usual  int        // partitions that a sector has had so far, at most indexFrom
 
-	begin   Length // what was read before the run
-	recent  [window]int64
+	recent  [window]int64 // offsets of the latest events
+	next    int           // in recent
+	latest  int64         // offset
 	events  int64
-	workers map[int32]int32 // devices, by worker
-	drives  map[int32]*busy // what each worker does
-	seen    []bool          // workers
+	workers map[int16]int32 // devices, by worker, as the engine says
+	drives  []drive         // by worker
 	split   bool            // a worker went on before its proof was finished
 	lost    []lostEnd
 	failed  []failure
@@ -37,8 +38,9 @@ type jobState struct {
 	count    int32   // partitions announced for it
 }
 
-// busy is what a worker took last.
-type busy struct {
+// A drive is what a worker took last.
+type drive struct {
+	seen   bool
 	sector *Sector
 	index  int32
 }
@@ -51,8 +53,8 @@ type lostEnd struct {
 	at     int64
 }
 
-func newAssembly(r *Reader) *assembly {
-	a := &assembly{r: r, begin: r.Length(), run: &Run{First: Unknown, Last: Unknown}, usual: 1}
+func newAssembly(o Options, l *lexer) *assembly {
+	a := &assembly{o: o, lexer: l, run: &Run{First: Unknown, Last: Unknown}, usual: 1}
 	a.kernels.a = a
 	return a
 }
@@ -60,49 +62,52 @@ func newAssembly(r *Reader) *assembly {
 // empty reports whether nothing was read that a run could hold.
 func (a *assembly) empty() bool { return a.events == 0 && a.run.Input.Malformed == 0 }
 
-// restarts reports whether the item is the first of an engine's new life: its
-// clock starts again. Lines out of order look alike, but among the latest and
-// the next events of a restart none of the next is as late as any of the
-// latest.
-func (a *assembly) restarts(it *item, q *queue) bool {
+// window is how many events are looked at, behind and ahead, to tell a restart
+// from lines out of order.
+const window = 12
+
+// restarts reports whether the item, the feed's latest, is the first of an
+// engine's new life: its clock starts again. Lines out of order look alike, but
+// of a restart none of the next events is as late as any of the latest.
+func (a *assembly) restarts(it *item, f *feed) bool {
 	if a.events == 0 {
 		return false
 	}
-	if it.what == itemFact && it.fact == enginelog.Started {
+	if it.what == itemFact && f.extra(it).fact == enginelog.Started {
 		return true
 	}
-	if it.what != itemEvent || it.offset >= a.recent[(a.events-1)%window] {
+	if it.what != itemEvent || it.offset >= a.latest {
 		return false
 	}
 	earliest := slices.Min(a.recent[:min(a.events, window)])
-	for i, left := 0, window; i < q.n && left > 0; i++ {
-		if next := q.at(i); next.what == itemEvent {
-			if next.offset >= earliest {
-				return false
-			}
-			left--
+	left := window
+	for next := range f.events() {
+		if next.offset >= earliest {
+			return false
+		}
+		if left--; left == 0 {
+			break
 		}
 	}
 	return true
 }
 
 // take adds an item to the run.
-func (a *assembly) take(it *item) {
+func (a *assembly) take(it *item, x *extra) {
 	switch it.what {
 	case itemEvent:
-		a.event(it)
+		a.event(it, x)
 	case itemMalformed:
 		in := &a.run.Input
 		in.Malformed++
 		if len(in.Problems) < maxProblems {
-			problem, text, _ := strings.Cut(it.text, "\x00")
-			in.Problems = append(in.Problems, Problem{File: a.r.sources[it.source-1].Name, Line: it.line, What: problem, Text: text})
+			in.Problems = append(in.Problems, Problem{File: x.source, Line: x.line, What: x.problem, Text: x.text})
 		}
 	case itemFact:
-		a.epoch.engine(it.wall, it.until)
-		a.engineFact(it)
+		a.epoch.engine(x.wall, x.until)
+		a.engineFact(it, x)
 	case itemTimings:
-		a.kernels.add(it.timings)
+		a.kernels.add(&x.timings)
 	}
 }
 
@@ -115,109 +120,115 @@ func (a *assembly) state(job int32) *jobState {
 }
 
 // event adds an event to the partition that it is of.
-func (a *assembly) event(it *item) {
+func (a *assembly) event(it *item, x *extra) {
 	in := &a.run.Input
 	in.Events++
 	if it.stitched {
 		in.Stitched++
 	}
-	a.recent[a.events%window] = it.offset
-	a.events++
-	a.epoch.event(it)
-	if a.run.First == Unknown || it.offset < a.run.First {
+	a.recent[a.next] = it.offset
+	if a.next++; a.next == window {
+		a.next = 0
+	}
+	a.latest = it.offset
+	if a.events == 0 {
 		a.run.First = it.offset
 	}
+	a.events++
+	a.run.First = min(a.run.First, it.offset)
 	a.run.Last = max(a.run.Last, it.offset)
+	a.epoch.event(it, x)
 
 	st := a.state(it.job)
 	if st.sector == nil {
 		a.begins(st, it)
 	}
 	s := st.sector
-	b, inAttempt := a.boundary(it, s)
-	if !inAttempt {
+	p := s.find(int32(it.partition))
+	b := boundaries[it.kind]
+	if !a.inAttempt(it, st, p, b) {
 		a.begins(st, it)
-		s = st.sector
+		s, p = st.sector, nil
 	}
-	p := s.get(it.partition, a)
+	if p == nil {
+		p = s.add(int32(it.partition), a)
+	}
 	if p.t[b] != absent {
 		in.Duplicates++
 		return
 	}
 	p.t[b] = s.relative(it.offset)
 	if it.worker >= 0 {
-		p.worker = int16(it.worker)
-		a.sees(it.worker)
+		p.worker = it.worker
+		if int(it.worker) >= len(a.drives) {
+			a.drives = append(a.drives, make([]drive, int(it.worker)+1-len(a.drives))...)
+		}
+		a.drives[it.worker].seen = true
 	}
+	a.kernels.event(it.offset)
 	switch b {
 	case SynthStart:
-		if it.text != "" && s.ProofKind == "" {
-			s.ProofKind = it.text
+		if x != nil && s.ProofKind == "" {
+			s.ProofKind = x.text
 		}
 	case SynthEnd:
-		p.synthMS = clamp(it.duration)
+		p.synthMS = it.duration
 	case PickedUp:
 		a.pickedUp(s, p, it)
 	case GPUStart:
 		a.kernels.started(s, p)
 	case GPUEnd:
-		p.gpuMS = clamp(it.duration)
+		p.gpuMS = it.duration
 		p.state = Finished
-		a.split = a.split || a.laterThanNext(s, p, it)
-	}
-	a.kernels.event(it.offset)
-	if b == GPUEnd {
+		if len(a.lost) > 0 {
+			a.split = a.split || a.laterThanNext(s, p, it)
+		}
 		a.kernels.ended(s, p)
 	}
 }
 
-// boundary returns which of a partition's times an event tells, and whether it
-// can be of the sector's present attempt. A partition is synthesized, and
-// proved, once in an attempt.
-func (a *assembly) boundary(it *item, s *Sector) (Boundary, bool) {
-	var b Boundary
-	switch it.kind {
-	case timeline.SynthStart:
-		b = SynthStart
-	case timeline.SynthEnd:
-		b = SynthEnd
-	case timeline.ChanSend, timeline.GPUQueue:
-		b = Queued
-	case timeline.GPUPickup:
-		b = PickedUp
-	case timeline.GPUStart:
-		b = GPUStart
-	default:
-		b = GPUEnd
-	}
-	p := s.find(it.partition)
-	at := s.relative(it.offset)
-	if b == SynthStart && a.states[it.job].admitted != 0 && len(s.parts) > 0 && (p == nil || at > p.t[SynthStart]) {
-		return b, false // the job was admitted again
+// boundaries are the times that events tell.
+var boundaries = [...]Boundary{
+	timeline.SynthStart: SynthStart,
+	timeline.SynthEnd:   SynthEnd,
+	timeline.ChanSend:   Queued,
+	timeline.GPUQueue:   Queued,
+	timeline.GPUPickup:  PickedUp,
+	timeline.GPUStart:   GPUStart,
+	timeline.GPUEnd:     GPUEnd,
+}
+
+// inAttempt reports whether an event of a partition, nil if it is its first,
+// can be of the job's present attempt. A partition is synthesized, and proved,
+// once in an attempt.
+func (a *assembly) inAttempt(it *item, st *jobState, p *packed, b Boundary) bool {
+	at := st.sector.relative(it.offset)
+	if b == SynthStart && st.admitted != 0 && len(st.sector.parts) > 0 && (p == nil || at > p.t[SynthStart]) {
+		return false // the job was admitted again
 	}
 	if p == nil {
-		return b, true
+		return true
 	}
 	if b == SynthStart {
 		if p.t[b] != absent {
-			return b, at <= p.t[b]
+			return at <= p.t[b]
 		}
 		for _, t := range p.t {
 			if t != absent && t < at {
-				return b, false
+				return false
 			}
 		}
-		return b, true
+		return true
 	}
 	// The start of a further attempt can be lost.
 	ended := p.t[GPUEnd] != absent && at > p.t[GPUEnd]
-	return b, p.t[b] == absent && !(ended && b < GPUEnd) || p.t[b] != absent && !ended
+	return !ended || p.t[b] == absent && b == GPUEnd
 }
 
 // begins starts the next attempt at a job.
 func (a *assembly) begins(st *jobState, it *item) {
 	s := &Sector{
-		Job: a.r.jobs.names[it.job], Attempt: 1, Admitted: Unknown, run: a.run, base: it.offset,
+		Job: a.lexer.jobs.name(it.job), Attempt: 1, Admitted: Unknown, run: a.run, base: it.offset,
 		Count: int(st.count),
 	}
 	if st.sector != nil {
@@ -278,14 +289,6 @@ func (s *Sector) relative(offset int64) int32 {
 // clamp returns a duration in ms as a sector keeps it.
 func clamp(ms int64) int32 { return int32(min(ms, -(absent + 1))) }
 
-// sees notes that a worker exists.
-func (a *assembly) sees(worker int32) {
-	if n := int(worker) + 1; n > len(a.seen) {
-		a.seen = append(a.seen, make([]bool, n-len(a.seen))...)
-	}
-	a.seen[worker] = true
-}
-
 // pickedUp notes what a worker takes. If what it took before has not ended,
 // either its end is told later, by a finisher, or it is lost and was now, at
 // the latest. It was about now if this partition had been waiting for it.
@@ -293,18 +296,14 @@ func (a *assembly) pickedUp(s *Sector, p *packed, it *item) {
 	if it.worker < 0 {
 		return
 	}
-	if a.drives == nil {
-		a.drives = make(map[int32]*busy)
+	d := &a.drives[it.worker]
+	if d.sector != nil {
+		if q := d.sector.find(d.index); q.t[GPUStart] != absent && q.t[GPUEnd] == absent &&
+			p.t[Queued] != absent && p.t[Queued] < p.t[PickedUp] {
+			a.lost = append(a.lost, lostEnd{d.sector, d.index, it.offset})
+		}
 	}
-	was := a.drives[it.worker]
-	if was == nil {
-		was = new(busy)
-		a.drives[it.worker] = was
-	} else if q := was.sector.find(was.index); q.t[GPUStart] != absent && q.t[GPUEnd] == absent &&
-		p.t[Queued] != absent && p.t[Queued] < p.t[PickedUp] {
-		a.lost = append(a.lost, lostEnd{was.sector, was.index, it.offset})
-	}
-	was.sector, was.index = s, it.partition
+	d.sector, d.index = s, p.index
 }
 
 // laterThanNext reports whether a partition ended after its worker had taken
@@ -320,28 +319,24 @@ func (a *assembly) laterThanNext(s *Sector, p *packed, it *item) bool {
 }
 
 // engineFact adds what a line of the engine tells.
-func (a *assembly) engineFact(it *item) {
-	switch it.fact {
+func (a *assembly) engineFact(it *item, x *extra) {
+	switch x.fact {
 	case enginelog.WorkerStarted:
-		if it.worker > maxWorker {
-			return
-		}
 		if a.workers == nil {
-			a.workers = make(map[int32]int32)
+			a.workers = make(map[int16]int32)
 		}
-		a.workers[it.worker] = it.device
-		a.sees(it.worker)
+		a.workers[it.worker] = x.device
 	case enginelog.Admitted:
 		st := a.state(it.job)
 		if s := st.sector; s != nil && s.Admitted == Unknown && !a.proved(s) {
-			s.Admitted = it.wall // the line came late
+			s.Admitted = x.wall // the line came late
 			return
 		}
-		st.admitted = it.wall
+		st.admitted = x.wall
 	case enginelog.Dispatched:
 		st := a.state(it.job)
-		if it.duration > 0 && it.duration <= maxPartition {
-			st.count = int32(it.duration)
+		if x.count > 0 && x.count <= maxPartition {
+			st.count = int32(x.count)
 			if st.sector != nil && st.admitted == 0 {
 				st.sector.Count = int(st.count)
 			}
@@ -351,18 +346,18 @@ func (a *assembly) engineFact(it *item) {
 		if s == nil || it.duration < 0 {
 			return
 		}
-		if p := s.find(it.partition); p != nil && p.synthMS == Unknown {
-			p.synthMS = clamp(it.duration) // should the event be lost
+		if p := s.find(int32(it.partition)); p != nil && p.synthMS == Unknown {
+			p.synthMS = it.duration // should the event be lost
 		}
 	case enginelog.Skipped:
 		if s := a.state(it.job).sector; s != nil {
 			s.failed = true
-			if p := s.find(it.partition); p != nil && p.state == Incomplete {
+			if p := s.find(int32(it.partition)); p != nil && p.state == Incomplete {
 				p.state = Skipped
 			}
 		}
 	case enginelog.Failed:
-		a.fails(it)
+		a.fails(it, x)
 	}
 }
 
@@ -373,7 +368,7 @@ func (a *assembly) proved(s *Sector) bool {
 
 // fails marks a sector, and the partition if one is named, as failed. The
 // first reason told is the cause.
-func (a *assembly) fails(it *item) {
+func (a *assembly) fails(it *item, x *extra) {
 	s := a.state(it.job).sector
 	if s == nil {
 		return
@@ -381,7 +376,7 @@ func (a *assembly) fails(it *item) {
 	if a.run.failures == nil {
 		a.run.failures = make(map[failureKey]string)
 	}
-	reason := it.text
+	reason := x.text
 	if reason == "" {
 		reason = "failed"
 	}
@@ -389,13 +384,13 @@ func (a *assembly) fails(it *item) {
 	if key := (failureKey{s, wholeJob}); a.run.failures[key] == "" {
 		a.run.failures[key] = reason
 	}
-	p := s.find(it.partition)
+	p := s.find(int32(it.partition))
 	if p == nil || p.state == Finished || p.state == Failed {
 		return
 	}
 	p.state = Failed
 	a.run.failures[failureKey{s, p.index}] = reason
-	a.failed = append(a.failed, failure{s, p.index, it.wall, a.kernels.last})
+	a.failed = append(a.failed, failure{s, p.index, x.wall, a.kernels.last})
 }
 
 // A failure is a partition's, and when it was told.

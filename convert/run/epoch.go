@@ -38,7 +38,7 @@ func (e *epochs) engine(first, until int64) {
 }
 
 // event adds an event, which may have a capture's time before it.
-func (e *epochs) event(it *item) {
+func (e *epochs) event(it *item, x *extra) {
 	if e.first != 0 {
 		iv := interval{e.until - (it.offset+1)*msMicros, math.MaxInt64}
 		if e.events > 0 {
@@ -47,19 +47,15 @@ func (e *epochs) event(it *item) {
 		e.engineLog = keep(e.engineLog, iv)
 		e.first = 0
 	}
-	if it.wall != 0 {
+	if x != nil && x.wall != 0 && (len(e.prefix) < maxIntervals/4 || e.events%16 == 0) {
 		e.prefix = keep(e.prefix, interval{
-			it.wall - (it.offset+1)*msMicros,
-			it.wall + it.resolution.Microseconds() - it.offset*msMicros,
+			x.wall - (it.offset+1)*msMicros,
+			x.wall + x.resolution.Microseconds() - it.offset*msMicros,
 		})
 	}
 	e.events++
 	e.last = it.offset
 }
-
-// wantsPrefix reports whether a capture's time before the next event would be
-// of use: those of the first events, then of one in sixteen.
-func (e *epochs) wantsPrefix() bool { return len(e.prefix) < maxIntervals/4 || e.events%16 == 0 }
 
 // keep adds an interval, dropping the widest half when there are too many.
 func keep(ivs []interval, iv interval) []interval {
@@ -142,8 +138,9 @@ func epochOf(ivs []interval, source EpochSource) (Epoch, bool) {
 }
 
 // settle returns the run's epoch: the user's, else by the best evidence there
-// is. The last event's offset is in ms.
-func (e *epochs) settle(o Options, last int64, source *Source, now time.Time) Epoch {
+// is. The last event's offset is in ms; the log was last written at a time that
+// may be unknown.
+func (e *epochs) settle(o Options, last int64, written, now time.Time) Epoch {
 	ended := func(at time.Time, source EpochSource, uncertainty time.Duration) Epoch {
 		return Epoch{at.Add(-time.Duration(last) * time.Millisecond).UTC().Truncate(time.Millisecond), source, uncertainty}
 	}
@@ -159,8 +156,8 @@ func (e *epochs) settle(o Options, last int64, source *Source, now time.Time) Ep
 	if ep, ok := epochOf(e.prefix, EpochPrefix); ok {
 		return ep
 	}
-	if !source.ModTime.IsZero() {
-		return ended(source.ModTime, EpochFileTime, -1)
+	if !written.IsZero() {
+		return ended(written, EpochFileTime, -1)
 	}
 	return ended(now, EpochReadTime, -1)
 }

@@ -7,16 +7,11 @@ import (
 )
 
 // finish derives what the log did not tell and closes the run.
-func (a *assembly) finish(name string) *Run {
+func (a *assembly) finish(name string, length Length) *Run {
 	r := a.run
 	r.Name = name
-	l := a.r.Length()
-	r.Input.Bytes, r.Input.Lines = l.Bytes-a.begin.Bytes, l.Lines-a.begin.Lines
-	source := &Source{}
-	if n := a.r.source; n > 0 {
-		source = &a.r.sources[n-1]
-	}
-	r.Epoch = a.epoch.settle(a.r.o, r.Last, source, time.Now())
+	r.Input.Bytes, r.Input.Lines = length.Bytes, length.Lines
+	r.Epoch = a.epoch.settle(a.o, r.Last, a.lexer.sources[len(a.lexer.sources)-1].ModTime, time.Now())
 	for _, h := range a.kernels.over {
 		h.over.to = r.Last + fitAtMost
 		a.kernels.give(h)
@@ -186,14 +181,20 @@ func (a *assembly) mapDevices() {
 	r := a.run
 	r.WorkersAssumed = len(a.workers) == 0
 	byOrdinal := make(map[int]*Device)
-	for w, seen := range a.seen {
-		if !seen {
+	for w := range a.workers {
+		if int(w) >= len(a.drives) {
+			a.drives = append(a.drives, make([]drive, int(w)+1-len(a.drives))...)
+		}
+		a.drives[w].seen = true
+	}
+	for w := range a.drives {
+		if !a.drives[w].seen {
 			continue
 		}
 		ordinal := 0
-		if d, ok := a.workers[int32(w)]; ok {
+		if d, ok := a.workers[int16(w)]; ok {
 			ordinal = int(d)
-		} else if n := a.r.o.WorkersPerDevice; n > 0 {
+		} else if n := a.o.WorkersPerDevice; n > 0 {
 			ordinal = w / n
 		} else if !r.WorkersAssumed {
 			continue // the log maps others and not this one

@@ -53,6 +53,10 @@ type kernels struct {
 	a    *assembly
 	last int64 // offset of the latest event
 
+	used   bool // there are timings; before the first, the latest starts are enough
+	recent [maxRecent]recentStart
+	next   int
+
 	open      []hold        // locks taken
 	over      []hold        // locks released, to be given once the next event is known
 	undecided []hold        // given, and they fit on more than one partition
@@ -61,6 +65,15 @@ type kernels struct {
 	active    []active      // partitions between GPU_START and the end of their kernels
 	free      map[int]int64 // when each device's lock was last released, by ordinal
 	fresh     bool          // lines were added since the last event
+}
+
+// maxRecent is how many workers may be proving when the first timing comes.
+const maxRecent = 32
+
+// A recentStart is a partition that a worker began to prove.
+type recentStart struct {
+	sector *Sector
+	index  int32
 }
 
 type bg2 struct {
@@ -79,6 +92,10 @@ type active struct {
 
 // add adds the values of one line.
 func (k *kernels) add(d *enginelog.Durations) {
+	if !k.used {
+		k.used = true
+		k.recall()
+	}
 	at := written{k.last, k.last}
 	k.fresh = true
 	if d.PreLock >= 0 {
@@ -188,18 +205,35 @@ func (k *kernels) phases(held int64) [4]int64 {
 
 // started notes a partition that may take a lock.
 func (k *kernels) started(s *Sector, p *packed) {
+	if !k.used {
+		k.recent[k.next] = recentStart{s, p.index}
+		k.next = (k.next + 1) % len(k.recent)
+		return
+	}
 	k.active = append(k.active, active{s, p.index, s.base + int64(p.t[GPUStart]), k.deviceOf(p.worker), Unknown})
 	if len(k.active) > maxPending {
 		k.active = slices.Delete(k.active, 0, 1)
 	}
 }
 
+// recall makes the partitions active that had started before the first timing
+// was seen, and not ended.
+func (k *kernels) recall() {
+	for i := range k.recent {
+		if r := k.recent[(k.next+i)%len(k.recent)]; r.sector != nil {
+			if p := r.sector.find(r.index); p.t[GPUEnd] == absent {
+				k.started(r.sector, p)
+			}
+		}
+	}
+}
+
 // deviceOf returns the device of a worker as far as it is known by now.
 func (k *kernels) deviceOf(worker int16) int {
-	if d, ok := k.a.workers[int32(worker)]; ok {
+	if d, ok := k.a.workers[worker]; ok {
 		return int(d)
 	}
-	if n := k.a.r.o.WorkersPerDevice; n > 0 && worker >= 0 {
+	if n := k.a.o.WorkersPerDevice; n > 0 && worker >= 0 {
 		return int(worker) / n
 	}
 	return 0
@@ -208,6 +242,10 @@ func (k *kernels) deviceOf(worker int16) int {
 // event closes the stretch of the log in which the lines since the last event
 // were written, and gives the holds in it that are over.
 func (k *kernels) event(offset int64) {
+	if !k.used {
+		k.last = max(offset, k.last)
+		return
+	}
 	if k.fresh {
 		k.fresh = false
 		for i := range k.open {
@@ -230,10 +268,10 @@ func (k *kernels) event(offset int64) {
 		k.over = k.over[:0]
 	}
 	k.last = max(offset, k.last)
-	if len(k.undecided) > 0 {
+	if len(k.undecided) > 0 || len(k.active) < 8 {
 		return
 	}
-	// A partition that has ended waits a little for lines out of order.
+	// Partitions that have ended wait a little for lines out of order.
 	k.active = slices.DeleteFunc(k.active, func(p active) bool { return p.end != Unknown && p.end < k.last-fitAtMost })
 }
 
@@ -355,6 +393,9 @@ func (k *kernels) assign(h hold, i int) {
 
 // ended notes the end of a partition's proof.
 func (k *kernels) ended(s *Sector, p *packed) {
+	if !k.used {
+		return
+	}
 	for i := range k.active {
 		if q := &k.active[i]; q.sector == s && q.index == p.index {
 			q.end = s.base + int64(p.t[GPUEnd])

@@ -33,11 +33,14 @@ func readTruth(t *testing.T, name string) truth {
 
 func readOne(t *testing.T, name string) *Run {
 	t.Helper()
-	r := NewReader(name, Options{}, fileSource(filepath.Join("..", "testdata", name+".log")))
-	if !r.Next(t.Context()) {
-		t.Fatalf("%s has no run: %v", name, r.Err())
+	for u, err := range Read(t.Context(), name, Options{}, fileSource(filepath.Join("..", "testdata", name+".log"))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
 	}
-	return r.Run()
+	t.Fatalf("%s has no run", name)
+	return nil
 }
 
 // TestPhasesAreWhereTheKernelsWere holds the phases made of CUDA timings against

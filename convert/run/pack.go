@@ -85,11 +85,8 @@ func (s *Sector) find(index int32) *packed {
 // of them.
 const indexFrom = 64
 
-// get returns the sector's partition of an index, a new one if need be.
-func (s *Sector) get(index int32, a *assembly) *packed {
-	if p := s.find(index); p != nil {
-		return p
-	}
+// add adds a partition.
+func (s *Sector) add(index int32, a *assembly) *packed {
 	if len(s.parts) == cap(s.parts) {
 		s.parts = a.grow(s.parts)
 	}
@@ -97,8 +94,9 @@ func (s *Sector) get(index int32, a *assembly) *packed {
 		t:       [numBoundaries]int32{absent, absent, absent, absent, absent, absent},
 		synthMS: Unknown, gpuMS: Unknown, timings: Unknown, index: index, worker: Unknown, state: Incomplete,
 	})
-	a.usual = max(a.usual, min(len(s.parts), indexFrom))
-	if n := len(s.parts); s.index != nil {
+	n := len(s.parts)
+	a.usual = max(a.usual, min(n, indexFrom))
+	if s.index != nil {
 		s.index[index] = int32(n - 1)
 	} else if n > indexFrom {
 		s.index = make(map[int32]int32, 2*n)
@@ -106,7 +104,7 @@ func (s *Sector) get(index int32, a *assembly) *packed {
 			s.index[s.parts[i].index] = int32(i)
 		}
 	}
-	return &s.parts[len(s.parts)-1]
+	return &s.parts[n-1]
 }
 
 // timings are where a partition's GPU interval went, in ms, from CUDA timings.

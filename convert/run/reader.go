@@ -1,18 +1,15 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"sync"
 	"time"
-
-	"github.com/provetrace/provetrace/convert/enginelog"
-	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
-// Options are the options of [NewReader].
+// Options are the options of [Read].
 type Options struct {
 	// WorkersPerDevice maps GPU workers to devices where the log does not:
 	// device = worker / WorkersPerDevice. 0 means that there is one device.
@@ -34,352 +31,136 @@ type Source struct {
 	Open    func() (io.ReadCloser, error)
 }
 
-// A Reader assembles the runs of a log, in bufio.Scanner's manner:
+// Read yields the runs of a log of one or more pieces, which are read one after
+// the other as one stream. The name is that of the log. An error comes last,
+// without a run; what stands before the place that cannot be read is a run as
+// well. A log without any event has a run without sectors if it has a line with
+// the marker, for its account, and none otherwise.
 //
-//	for r.Next(ctx) {
-//		use(r.Run())
-//	}
-//	err := r.Err()
-//
-// It holds one run at a time. Memory is in proportion to the partitions of a
-// run, about 60 bytes each, and not to the length of the log.
-type Reader struct {
-	o       Options
-	name    string
-	sources []Source
-	source  int // the one being read, from 1
-	closer  io.Closer
-	lines   *timeline.Reader
-	parser  enginelog.Parser
-	fact    enginelog.Fact
-	started time.Time // of reading
+// One run is held at a time. It takes memory in proportion to its partitions,
+// some 60 bytes each, and not to the length of the log.
+func Read(ctx context.Context, name string, o Options, sources ...Source) iter.Seq2[*Run, error] {
+	return func(yield func(*Run, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		l := newLexer(sources)
+		var lexing sync.WaitGroup
+		defer lexing.Wait()
+		defer cancel()
+		lexing.Go(func() { l.run(ctx) })
 
-	jobs   jobs
-	queue  queue
-	asm    *assembly // the run being assembled
-	runs   int
-	run    *Run
-	err    error
-	length Length // of what was read
-}
-
-// A Length says how much was read.
-type Length struct {
-	Bytes, Lines int64
-}
-
-// NewReader returns a reader of the runs in a log of one or more pieces, which
-// are read one after the other as one stream. The name is that of the log.
-func NewReader(name string, o Options, sources ...Source) *Reader {
-	return &Reader{o: o, name: name, sources: sources, started: time.Now()}
-}
-
-// Run returns the run that Next has read.
-func (r *Reader) Run() *Run { return r.run }
-
-// Err returns the error that ended the reading, nil at the log's end.
-func (r *Reader) Err() error { return r.err }
-
-// Length returns how much was read so far.
-func (r *Reader) Length() Length {
-	l := r.length
-	if r.lines != nil {
-		s := r.lines.Stats()
-		l.Bytes += s.Bytes
-		l.Lines += s.Lines
-	}
-	return l
-}
-
-// Next reads the next run and reports whether there was one. What stands before
-// a place that cannot be read is a run as well; Err then tells the place. A log
-// without any event has a run without sectors if it has a line with the marker,
-// for its account, and none otherwise.
-func (r *Reader) Next(ctx context.Context) bool {
-	r.run = nil
-	if r.err != nil {
-		return false
-	}
-	if r.asm == nil {
-		r.asm = newAssembly(r)
-	}
-	for steps := 0; ; steps++ {
-		if steps&0xfff == 0 && ctx.Err() != nil {
-			r.err = context.Cause(ctx)
-			r.close()
-			return false
-		}
-		more := r.fill()
-		it := r.queue.head()
-		if it == nil {
-			if more {
-				continue
+		f := feed{batches: l.batches, free: l.free}
+		var begin Length
+		for runs := 1; ; runs++ {
+			asm := newAssembly(o, l)
+			for it := f.next(); it != nil; it = f.next() {
+				if asm.restarts(it, &f) {
+					f.back()
+					break
+				}
+				asm.take(it, f.extra(it))
 			}
-			return r.finish()
-		}
-		if r.asm.restarts(it, &r.queue) {
-			r.finish()
-			return true
-		}
-		r.asm.take(it)
-		r.queue.pop()
-	}
-}
-
-// finish hands out the run that was assembled, if it has anything.
-func (r *Reader) finish() bool {
-	asm := r.asm
-	r.asm = nil
-	if asm.empty() {
-		return false
-	}
-	r.runs++
-	name := r.name
-	if r.runs > 1 {
-		name = fmt.Sprintf("%s#%d", r.name, r.runs)
-	}
-	r.run = asm.finish(name)
-	return true
-}
-
-// fill reads until the queue holds enough to look ahead, and reports whether
-// there is more to read.
-func (r *Reader) fill() bool {
-	for r.queue.events <= window {
-		if r.err != nil || r.lines == nil && !r.open() {
-			return false
-		}
-		if !r.lines.Scan() {
-			r.err = r.lines.Err()
-			r.close()
-			continue
-		}
-		r.put(r.lines.Record())
-		if r.queue.full() {
-			return true
-		}
-	}
-	return true
-}
-
-// open opens the next source, if there is one.
-func (r *Reader) open() bool {
-	if r.source == len(r.sources) {
-		return false
-	}
-	s := &r.sources[r.source]
-	r.source++
-	f, err := s.Open()
-	if err != nil {
-		r.err = err
-		return false
-	}
-	r.closer = f
-	r.lines = timeline.NewReader(f, s.Name)
-	r.lines.KeepText(true)
-	return true
-}
-
-func (r *Reader) close() {
-	if r.lines == nil {
-		return
-	}
-	r.length = r.Length()
-	r.lines = nil
-	if err := r.closer.Close(); err != nil && r.err == nil && !errors.Is(err, io.EOF) {
-		r.err = fmt.Errorf("reading %s: %w", r.sources[r.source-1].Name, err)
-	}
-}
-
-// put turns what a line says into an item of the queue.
-func (r *Reader) put(rec *timeline.Record) {
-	switch rec.Type {
-	case timeline.EventRecord:
-		ev := &rec.Event
-		if ev.Partition > maxPartition || ev.Worker > maxWorker {
-			it := r.queue.add(itemMalformed)
-			it.line, it.source = rec.Line, r.source
-			it.text = fmt.Sprintf("worker or partition beyond %d\x00%s", maxWorker, ev.Job)
-			return
-		}
-		it := r.queue.add(itemEvent)
-		it.kind = ev.Kind
-		it.offset = ev.Offset
-		it.partition = ev.Partition
-		it.worker = ev.Worker
-		it.duration = ev.Duration
-		it.job = r.jobs.of(ev.Job)
-		it.stitched = rec.Stitched
-		if len(ev.ProofKind) > 0 {
-			it.text = string(ev.ProofKind)
-		}
-		if len(rec.Prefix) > 0 && r.asm.epoch.wantsPrefix() {
-			ref := r.started
-			if t := r.sources[r.source-1].ModTime; !t.IsZero() {
-				ref = t
+			if ctx.Err() != nil {
+				yield(nil, context.Cause(ctx))
+				return
 			}
-			if t, resolution, ok := rec.PrefixTime(ref); ok {
-				it.wall, it.resolution = t.UnixMicro(), resolution
+			if !asm.empty() {
+				u := name
+				if runs > 1 {
+					u = fmt.Sprintf("%s#%d", name, runs)
+				}
+				end := f.length()
+				if !yield(asm.finish(u, Length{end.Bytes - begin.Bytes, end.Lines - begin.Lines}), nil) {
+					return
+				}
+				begin = end
+			}
+			if f.ended() {
+				if l.err != nil {
+					yield(nil, l.err)
+				}
+				return
 			}
 		}
-	case timeline.MalformedRecord:
-		it := r.queue.add(itemMalformed)
-		it.line, it.source = rec.Line, r.source
-		it.text = rec.Problem + "\x00" + string(rec.Text)
-	case timeline.TextRecord:
-		if r.parser.Parse(rec.Text, &r.fact) {
-			r.putFact(&r.fact)
-		}
 	}
 }
 
-// putFact turns what a line of the engine says into an item of the queue.
-func (r *Reader) putFact(f *enginelog.Fact) {
-	if f.Kind == enginelog.Other {
-		// Of many in a row, the first and the last bound the epoch.
-		if last := r.queue.tail(); last != nil && last.what == itemFact {
-			last.until = f.Time
-			return
+// A feed is where the assembly takes the items of the lexer's batches from. It
+// can look ahead.
+type feed struct {
+	batches <-chan *batch
+	free    chan<- *batch
+	now     *batch
+	i       int    // of the next item
+	then    *batch // the one after now, once it was needed
+}
+
+// next returns the next item, or nil at the end. It is valid until the next
+// call.
+func (f *feed) next() *item {
+	for f.now == nil || f.i == len(f.now.items) {
+		if !f.ahead() {
+			return nil
 		}
+		if f.now != nil {
+			f.free <- f.now
+		}
+		f.now, f.then, f.i = f.then, nil, 0
 	}
-	it := r.queue.add(itemFact)
-	it.fact = f.Kind
-	it.wall, it.until = f.Time, f.Time
-	switch f.Kind {
-	case enginelog.Timings:
-		it.what = itemTimings
-		d := f.Timings
-		it.timings = &d
-	case enginelog.WorkerStarted:
-		it.worker, it.device = int32(min(f.Worker, maxWorker+1)), int32(min(f.Device, maxWorker))
-	case enginelog.Dispatched:
-		it.job, it.duration = r.jobs.of(f.Job), f.Count
-	case enginelog.Admitted:
-		it.job = r.jobs.of(f.Job)
-	case enginelog.Synthesized, enginelog.Skipped, enginelog.Failed:
-		it.job, it.duration = r.jobs.of(f.Job), f.Millis
-		it.partition = timeline.WholeSector
-		if f.Partition >= 0 && f.Partition <= maxPartition {
-			it.partition = int32(f.Partition)
-		}
-		if f.Kind == enginelog.Failed {
-			it.text = string(f.Reason)
-		}
+	f.i++
+	return &f.now.items[f.i-1]
+}
+
+// back takes the last item back.
+func (f *feed) back() { f.i-- }
+
+// ahead makes sure that the batch after this one is there, and reports whether
+// there is one.
+func (f *feed) ahead() bool {
+	if f.then == nil {
+		f.then = <-f.batches
 	}
+	return f.then != nil
 }
 
-// A what says what an item of the queue is.
-type what uint8
+// ended reports whether all items were taken.
+func (f *feed) ended() bool { return (f.now == nil || f.i == len(f.now.items)) && !f.ahead() }
 
-const (
-	itemEvent what = iota
-	itemMalformed
-	itemFact
-	itemTimings
-)
-
-// An item is what a line said. Items wait in the queue so that the reader can
-// look ahead.
-type item struct {
-	what       what
-	kind       timeline.Kind
-	fact       enginelog.Kind
-	stitched   bool
-	job        int32
-	partition  int32
-	worker     int32
-	device     int32
-	offset     int64
-	duration   int64
-	wall       int64 // µs, or 0
-	until      int64 // µs: the last time of the lines that the item stands for
-	resolution time.Duration
-	line       int64
-	source     int // of the line, from 1
-	text       string
-	timings    *enginelog.Durations
-}
-
-// window is how many events the reader looks ahead and behind to tell a
-// restart from lines out of order.
-const window = 12
-
-// A queue is a ring of items, most of the time of the next window events and
-// what stands between them.
-type queue struct {
-	items  []item
-	first  int
-	n      int
-	events int
-}
-
-// queueSize bounds the queue where few events stand among many other lines.
-const queueSize = 512
-
-func (q *queue) full() bool { return q.n == queueSize }
-
-func (q *queue) head() *item {
-	if q.n == 0 {
+// extra returns what an item has beside its own fields.
+func (f *feed) extra(it *item) *extra {
+	if it.extra < 0 {
 		return nil
 	}
-	return &q.items[q.first]
+	return &f.now.extras[it.extra]
 }
 
-func (q *queue) at(i int) *item { return &q.items[(q.first+i)%queueSize] }
-
-func (q *queue) tail() *item {
-	if q.n == 0 {
-		return nil
-	}
-	return q.at(q.n - 1)
-}
-
-func (q *queue) add(w what) *item {
-	if q.items == nil {
-		q.items = make([]item, queueSize)
-	}
-	it := q.at(q.n)
-	*it = item{what: w}
-	q.n++
-	if w == itemEvent {
-		q.events++
-	}
-	return it
-}
-
-func (q *queue) pop() {
-	if q.items[q.first].what == itemEvent {
-		q.events--
-	}
-	q.first = (q.first + 1) % queueSize
-	q.n--
-}
-
-// jobs numbers the job ids of a log.
-type jobs struct {
-	byID   map[string]int32
-	names  []string
-	recent [4]int32 // the latest numbers, for neighbouring lines share a few jobs
-	next   int
-}
-
-func (j *jobs) of(id []byte) int32 {
-	for _, n := range j.recent {
-		if int(n) < len(j.names) && len(j.names[n]) == len(id) && j.names[n] == string(id) {
-			return n
+// events yields the events from the last item that next returned on, as far as
+// the feed can look.
+func (f *feed) events() iter.Seq[*item] {
+	return func(yield func(*item) bool) {
+		for i := f.i - 1; i < len(f.now.items); i++ {
+			if it := &f.now.items[i]; it.what == itemEvent && !yield(it) {
+				return
+			}
+		}
+		if !f.ahead() {
+			return
+		}
+		for i := range f.then.items {
+			if it := &f.then.items[i]; it.what == itemEvent && !yield(it) {
+				return
+			}
 		}
 	}
-	n, ok := j.byID[string(id)]
-	if !ok {
-		if j.byID == nil {
-			j.byID = make(map[string]int32)
-		}
-		name := string(bytes.Clone(id))
-		n = int32(len(j.names))
-		j.names = append(j.names, name)
-		j.byID[name] = n
+}
+
+// length returns how much of the log stands before the next item.
+func (f *feed) length() Length {
+	switch {
+	case f.now == nil:
+		return Length{}
+	case f.i < len(f.now.items):
+		return f.now.items[f.i].at
+	default:
+		return f.now.end
 	}
-	j.recent[j.next] = n
-	j.next = (j.next + 1) % len(j.recent)
-	return n
 }

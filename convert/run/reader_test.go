@@ -15,13 +15,11 @@ func fileSource(path string) Source {
 func TestTry(t *testing.T) {
 	files, _ := filepath.Glob("../testdata/*.log")
 	for _, f := range files {
-		r := NewReader(f, Options{}, fileSource(f))
-		for r.Next(t.Context()) {
-			u := r.Run()
+		for u, err := range Read(t.Context(), f, Options{}, fileSource(f)) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			fmt.Printf("%s sectors=%d dev=%v epoch=%v %s ±%v in=%+v\n", filepath.Base(u.Name), len(u.Sectors), u.Devices, u.Epoch.Time, u.Epoch.Source, u.Epoch.Uncertainty, u.Input)
-		}
-		if err := r.Err(); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

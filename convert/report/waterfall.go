@@ -1,0 +1,887 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
+)
+
+// WaterfallOptions say how [Waterfall] draws.
+type WaterfallOptions struct {
+	Width int  // columns, at least 40; 0 for DefaultWidth
+	Rows  int  // sectors to show at most; 0 for 24
+	Color bool // with the terminal's own 16 colours
+	ASCII bool // with ASCII only
+}
+
+const (
+	minWaterfallWidth = 40
+	maxWaterfallWidth = 1000
+	defaultRows       = 24
+)
+
+func (o WaterfallOptions) withDefaults() WaterfallOptions {
+	if o.Width == 0 {
+		o.Width = DefaultWidth
+	}
+	o.Width = min(max(o.Width, minWaterfallWidth), maxWaterfallWidth)
+	if o.Rows <= 0 {
+		o.Rows = defaultRows
+	}
+	return o
+}
+
+// Waterfall draws the run for a terminal: a lane for each sector, which tells
+// when it was synthesized, waited and was proved, with its wall time at the
+// right; then one for each GPU, whose height is the share of the column's time
+// that the GPU was busy, with the utilization of its active window. Where the
+// device's phases are known, a second lane does the same for its kernels.
+//
+// Of a run with more sectors than rows, the first ones are shown; the time
+// axis and the GPUs' lanes then cover these sectors' time only.
+func Waterfall(w io.Writer, r *run.Run, o WaterfallOptions) error {
+	_, err := w.Write(drawWaterfall(len(r.Sectors), waterfallSectors(r), o.withDefaults()))
+	return err
+}
+
+// A waterfallSector is what the drawing needs of a sector.
+type waterfallSector struct {
+	label      string // not yet sanitized
+	attempt    int
+	state      run.State
+	admitted   int64 // ms of the run's clock, or Unknown
+	partitions iter.Seq[run.Partition]
+}
+
+func waterfallSectors(r *run.Run) iter.Seq[waterfallSector] {
+	return func(yield func(waterfallSector) bool) {
+		for _, s := range r.Sectors {
+			admitted := s.Admitted
+			if admitted != run.Unknown {
+				admitted = max(admitted/1000, 0)
+			}
+			if !yield(waterfallSector{s.Label(), s.Attempt, s.State(), admitted, s.Partitions()}) {
+				return
+			}
+		}
+	}
+}
+
+// A span is a stretch of time in ms of the run's clock.
+type span struct{ start, end int64 }
+
+// widen makes s hold t too, where t is known.
+func (s *span) widen(t int64) {
+	if t == run.Unknown {
+		return
+	}
+	if s.start == run.Unknown || t < s.start {
+		s.start = t
+	}
+	s.end = max(s.end, t)
+}
+
+var nowhere = span{run.Unknown, run.Unknown}
+
+// drawWaterfall goes through the sectors twice, so that what it keeps does not
+// grow with the run: first for the extent of those shown, then for the lanes.
+func drawWaterfall(total int, sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte {
+	var (
+		heads  []laneHead
+		extent = nowhere
+	)
+	for s := range sectors {
+		if len(heads) == o.Rows {
+			break
+		}
+		h := headOf(s, o)
+		extent.widen(h.extent.start)
+		extent.widen(h.extent.end)
+		heads = append(heads, h)
+	}
+	c := canvas{o: o, glyphs: glyphsFor(o)}
+	if extent == nowhere {
+		return []byte("nothing to draw: no event has a time\n")
+	}
+	lostUntil := 0 // the sectors before have seen a later one finish
+	for i, h := range heads {
+		if h.state == run.Finished {
+			lostUntil = i
+		}
+	}
+	for i := range heads {
+		// The engine proves the oldest sector first: if a later one has
+		// finished, it is lines that are missing, and this one ended too.
+		if heads[i].until = extent.end; i < lostUntil {
+			heads[i].until = heads[i].extent.end
+		}
+	}
+	c.layOut(heads, extent)
+
+	c.header()
+	var gpus gpuLanes
+	n := 0
+	for s := range sectors {
+		if n < len(heads) {
+			c.sector(s, heads[n])
+			n++
+		}
+		gpus.add(s, extent)
+	}
+	if more := total - len(heads); more > 0 {
+		c.more(more, len(heads))
+	}
+	c.rule()
+	c.gpus(&gpus, extent)
+	c.legend()
+	return c.out.Bytes()
+}
+
+// A laneHead is what stands beside a sector's lane.
+type laneHead struct {
+	label    string
+	state    run.State
+	extent   span  // of what is known
+	until    int64 // to when what is unfinished is drawn
+	failedAt int64
+}
+
+func headOf(s waterfallSector, o WaterfallOptions) laneHead {
+	h := laneHead{state: s.state, extent: nowhere, failedAt: run.Unknown}
+	h.extent.widen(s.admitted)
+	for p := range s.partitions {
+		last := int64(run.Unknown)
+		for _, t := range p.Times {
+			h.extent.widen(t)
+			last = max(last, t)
+		}
+		// A partition of which only the start is known does not tell when it
+		// failed.
+		if p.State == run.Failed && last != p.Times[run.SynthStart] {
+			h.failedAt = max(h.failedAt, last)
+		}
+	}
+	if h.state == run.Failed && h.failedAt == run.Unknown {
+		h.failedAt = h.extent.end
+	}
+	suffix := ""
+	if s.attempt > 1 {
+		suffix = " #" + strconv.Itoa(s.attempt)
+	}
+	h.label = fit(s.label, maxLabel(o.Width)-len(suffix), o.ASCII) + suffix
+	return h
+}
+
+// wall returns the sector's wall time, at least that if its end is not known.
+func (h laneHead) wall() string {
+	switch {
+	case h.extent == nowhere:
+		return "-"
+	case h.state == run.Incomplete:
+		return ">" + formatSeconds(h.extent.end-h.extent.start)
+	default:
+		return formatSeconds(h.extent.end - h.extent.start)
+	}
+}
+
+func maxLabel(width int) int {
+	return min(max(width/6, 10), 16)
+}
+
+// glyphs are the characters that a waterfall is drawn with. Each stage has
+// one of its own, so that colours add nothing but ease.
+type glyphs struct {
+	synthesis, proving, both, waiting, unfinished, failed, ellipsis rune
+
+	levels                     []rune // of a GPU's column, from hardly busy to busy throughout
+	line, first, between, last rune   // of the axis
+}
+
+var (
+	unicodeGlyphs = glyphs{
+		synthesis: '░', proving: '█', both: '▓', waiting: '·', unfinished: '╌', failed: '✗', ellipsis: '…',
+		levels: []rune("▁▂▃▄▅▆▇"), // no full block, which would touch the lane above
+		line:   '─', first: '├', between: '┼', last: '┤',
+	}
+	asciiGlyphs = glyphs{
+		synthesis: '.', proving: '#', both: '%', waiting: '-', unfinished: '?', failed: 'X', ellipsis: '~',
+		levels: []rune("_=#"),
+		line:   '-', first: '+', between: '+', last: '+',
+	}
+)
+
+func glyphsFor(o WaterfallOptions) glyphs {
+	if o.ASCII {
+		return asciiGlyphs
+	}
+	g := unicodeGlyphs
+	if o.Color {
+		g.synthesis = '▒' // the lighter shade hides its colour
+	}
+	return g
+}
+
+// A style is the SGR parameters of a stage: colours of the terminal's own
+// palette, which its user has chosen to be readable.
+type style string
+
+const (
+	styleNone      style = ""
+	styleSynthesis style = "36" // cyan
+	styleBoth      style = "32"
+	styleProving   style = "32" // green
+	styleDim       style = "2"
+	styleFailed    style = "1;31" // bold red
+)
+
+// A canvas collects the lines of a waterfall.
+type canvas struct {
+	o      WaterfallOptions
+	glyphs glyphs
+	out    bytes.Buffer
+
+	label   int // columns of the labels, with the mark
+	mark    int // columns of the mark and the blank before it, 0 where no sector has one
+	plot    int // columns of the lanes
+	wall    int // columns of the wall times and percentages
+	start   int64
+	perCol  float64 // ms
+	extent  span
+	axis    axis
+	current style
+
+	// Whether the legend must tell of them.
+	failed, unfinished, waiting, overlapping, hasGPUs, hasKernels bool
+}
+
+const (
+	gap        = 1 // columns between a lane and what stands beside it
+	finest     = 8 // samples of a column
+	kernelsTag = "kernels"
+)
+
+func (c *canvas) layOut(heads []laneHead, extent span) {
+	c.label = len(kernelsTag)
+	c.wall = len("100.0%")
+	for _, h := range heads {
+		c.label = max(c.label, textWidth(h.label))
+		c.wall = max(c.wall, len(h.wall()))
+		if h.state != run.Finished {
+			c.mark = 2
+		}
+	}
+	c.label += c.mark
+	c.plot = c.o.Width - c.label - gap - gap - c.wall
+	c.extent = extent
+	c.start = extent.start
+	c.axis = newAxis(extent, c.plot)
+	// The axis starts at a round time where that costs little.
+	if round := floorTo(c.start, c.axis.step); float64(c.start-round) <= float64(extent.end-extent.start)/20 {
+		c.start = round
+		c.axis = newAxis(span{round, extent.end}, c.plot)
+	}
+	c.perCol = float64(c.axis.step) / float64(c.axis.columns)
+}
+
+// put writes text in a style.
+func (c *canvas) put(s style, text string) {
+	c.setStyle(s)
+	c.out.WriteString(text)
+}
+
+func (c *canvas) putRune(s style, r rune) {
+	c.setStyle(s)
+	c.out.WriteRune(r)
+}
+
+func (c *canvas) setStyle(s style) {
+	if !c.o.Color || s == c.current {
+		return
+	}
+	if c.current != styleNone {
+		c.out.WriteString("\x1b[0m")
+	}
+	if s != styleNone {
+		fmt.Fprintf(&c.out, "\x1b[%sm", string(s))
+	}
+	c.current = s
+}
+
+func (c *canvas) pad(n int) {
+	if n > 0 {
+		c.put(styleNone, strings.Repeat(" ", n))
+	}
+}
+
+func (c *canvas) endLine() {
+	c.setStyle(styleNone)
+	c.out.WriteByte('\n')
+}
+
+// header writes the axis.
+func (c *canvas) header() {
+	c.put(styleDim, c.axis.unit)
+	at := len(c.axis.unit)
+	for _, t := range c.ticks() {
+		text := c.axis.format(t)
+		col := c.label + gap + c.column(t)
+		if col <= at || col+len(text) >= c.o.Width-len("wall") {
+			continue
+		}
+		c.pad(col - at)
+		c.put(styleDim, text)
+		at = col + len(text)
+	}
+	c.pad(c.o.Width - len("wall") - at)
+	c.put(styleDim, "wall")
+	c.endLine()
+	c.rule()
+}
+
+// rule draws the line of the axis.
+func (c *canvas) rule() {
+	line := make([]rune, c.plot)
+	for i := range line {
+		line[i] = c.glyphs.line
+	}
+	for _, t := range c.ticks() {
+		line[c.column(t)] = c.glyphs.between
+	}
+	line[0] = c.glyphs.first
+	line[len(line)-1] = c.glyphs.last
+	c.pad(c.label + gap)
+	c.put(styleDim, string(line))
+	c.endLine()
+}
+
+// ticks returns the round times on the axis.
+func (c *canvas) ticks() []int64 {
+	var ts []int64
+	t := floorTo(c.start, c.axis.step)
+	if t < c.start {
+		t += c.axis.step
+	}
+	for ; t >= c.start; t += c.axis.step { // an int64 may end before the axis does
+		if c.position(t) >= float64(c.plot) {
+			break
+		}
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+func (c *canvas) column(t int64) int {
+	return min(max(int(c.position(t)), 0), c.plot-1)
+}
+
+// position returns where t is, in columns.
+func (c *canvas) position(t int64) float64 {
+	return float64(t-c.start) * float64(c.axis.columns) / float64(c.axis.step)
+}
+
+// sector draws a sector's lane.
+func (c *canvas) sector(s waterfallSector, h laneHead) {
+	c.put(styleNone, h.label)
+	used := textWidth(h.label)
+	switch h.state {
+	case run.Failed:
+		c.pad(c.label - used - 1)
+		c.putRune(styleFailed, c.glyphs.failed)
+		c.failed = true
+	case run.Incomplete:
+		c.pad(c.label - used - 1)
+		c.putRune(styleDim, c.glyphs.unfinished)
+		c.unfinished = true
+	default:
+		c.pad(c.label - used)
+	}
+	c.pad(gap)
+
+	l := newLane(c.plot, c.start, c.perCol)
+	if s.admitted != run.Unknown {
+		first := nowhere
+		for p := range s.partitions {
+			first.widen(p.Times[run.SynthStart])
+		}
+		if first != nowhere {
+			l.cover(stageWaiting, s.admitted, first.start)
+		}
+	}
+	for p := range s.partitions {
+		l.partition(p, h.until)
+	}
+	failed := -1
+	if h.failedAt != run.Unknown {
+		failed = c.column(h.failedAt)
+	}
+	for i, st := range l.columns() {
+		if i == failed {
+			c.putRune(styleFailed, c.glyphs.failed)
+			continue
+		}
+		switch st {
+		case stageSynthesis:
+			c.putRune(styleSynthesis, c.glyphs.synthesis)
+		case stageProving:
+			c.putRune(styleProving, c.glyphs.proving)
+		case stageBoth:
+			c.putRune(styleBoth, c.glyphs.both)
+			c.overlapping = true
+		case stageWaiting:
+			c.putRune(styleDim, c.glyphs.waiting)
+			c.waiting = true
+		case stageUnfinished:
+			c.putRune(styleDim, c.glyphs.unfinished)
+			c.unfinished = true
+		default:
+			c.putRune(styleNone, ' ')
+		}
+	}
+	c.put(styleNone, fmt.Sprintf("%*s", gap+c.wall, h.wall()))
+	c.endLine()
+}
+
+// more tells of the sectors that are not shown.
+func (c *canvas) more(n, shown int) {
+	c.note(fmt.Sprintf("%c %s more %s; axis and GPUs cover the time of the %s shown",
+		c.glyphs.ellipsis, grouped(n), plural(n, "sector", "sectors"), grouped(shown)))
+}
+
+// gpus draws the devices' lanes.
+func (c *canvas) gpus(g *gpuLanes, extent span) {
+	ordinals := g.ordinals()
+	c.hasGPUs = len(ordinals) > 0
+	shown := ordinals[:min(len(ordinals), max(c.o.Rows, defaultRows))]
+	for _, ordinal := range shown {
+		name := "GPU ?"
+		if ordinal != run.Unknown {
+			name = "GPU " + strconv.Itoa(ordinal)
+		}
+		d := g.devices[ordinal]
+		d.proving.merge()
+		window := span{d.proving.spans[0].start, d.proving.spans[len(d.proving.spans)-1].end}
+		c.busy(name, styleProving, d.proving.spans, window)
+		if d.kernels.merge(); len(d.kernels.spans) > 0 {
+			c.hasKernels = true
+			c.busy(kernelsTag, styleProving, d.kernels.spans, window)
+		}
+	}
+	if more := len(ordinals) - len(shown); more > 0 {
+		c.note(fmt.Sprintf("%c %s more %s", c.glyphs.ellipsis, grouped(more), plural(more, "GPU", "GPUs")))
+	}
+}
+
+// busy draws a lane as high as the spans, which do not overlap, fill its
+// columns, and the share that they fill of the window.
+func (c *canvas) busy(name string, st style, spans []span, window span) {
+	var total int64
+	filled := make([]float64, c.plot)
+	for _, s := range spans {
+		total += s.end - s.start
+		lo, hi := c.position(s.start), c.position(s.end)
+		for i := max(int(lo), 0); i < c.plot && float64(i) < hi; i++ {
+			filled[i] += min(hi, float64(i+1)) - max(lo, float64(i))
+		}
+	}
+	c.put(styleNone, name)
+	c.pad(c.label - len(name) + gap)
+	levels := c.glyphs.levels
+	for _, f := range filled {
+		level := int(math.Round(f * float64(len(levels))))
+		switch {
+		case f == 0:
+			c.putRune(styleNone, ' ')
+		default:
+			c.putRune(st, levels[min(max(level, 1), len(levels))-1])
+		}
+	}
+	share := "-"
+	if window.end > window.start {
+		share = fmt.Sprintf("%.1f%%", 100*float64(total)/float64(window.end-window.start))
+	}
+	c.put(styleNone, fmt.Sprintf("%*s", gap+c.wall, share))
+	c.endLine()
+}
+
+// legend says what the glyphs mean, those in use only.
+func (c *canvas) legend() {
+	g := c.glyphs
+	items := []item{{styleSynthesis, g.synthesis, "synthesis"}}
+	if c.overlapping {
+		items = append(items, item{styleBoth, g.both, "synthesis and GPU"})
+	}
+	items = append(items, item{styleProving, g.proving, "GPU"})
+	if c.waiting {
+		items = append(items, item{styleDim, g.waiting, "waiting"})
+	}
+	if c.unfinished {
+		items = append(items, item{styleDim, g.unfinished, "unfinished"})
+	}
+	if c.failed {
+		items = append(items, item{styleFailed, g.failed, "failed"})
+	}
+	items = append(items, item{text: "a column is " + formatSeconds(int64(math.Round(c.perCol)))})
+	c.wrap("  ", items...)
+	if c.hasGPUs {
+		text := "GPU lanes: " + string(g.levels) + " busy share of the column; % busy from first to last work"
+		if c.hasKernels {
+			text += "; kernels: without preparation and waits"
+		}
+		c.note(text)
+	}
+}
+
+// note writes a sentence.
+func (c *canvas) note(text string) {
+	var words []item
+	for w := range strings.FieldsSeq(text) {
+		words = append(words, item{text: w})
+	}
+	c.wrap(" ", words...)
+}
+
+// An item is a piece of text that stays on one line, after a glyph if it has
+// one.
+type item struct {
+	style style
+	glyph rune
+	text  string
+}
+
+// wrap writes the items, as many a line as fit.
+func (c *canvas) wrap(sep string, items ...item) {
+	at := 0
+	for _, it := range items {
+		n := utf8.RuneCountInString(it.text)
+		if it.glyph != 0 {
+			n += 2
+		}
+		switch {
+		case at == 0:
+		case at+len(sep)+n > c.o.Width:
+			c.endLine()
+			at = 0
+		default:
+			c.put(styleNone, sep)
+			at += len(sep)
+		}
+		if it.glyph != 0 {
+			c.putRune(it.style, it.glyph)
+			c.put(styleNone, " ")
+		}
+		c.put(styleDim, it.text)
+		at += n
+	}
+	c.endLine()
+}
+
+// A stage is what a sector is in.
+type stage uint8
+
+const (
+	stageUnfinished stage = iota // began, and nothing tells how it ended
+	stageWaiting
+	stageSynthesis
+	stageProving
+	stageBoth // some partitions synthesized, others proved
+	numStages
+
+	stageNone = numStages
+)
+
+// A lane finds out what a sector was in, at finest samples a column. It counts
+// starts and ends only, so that a partition costs the same however long.
+type lane struct {
+	start int64
+	scale float64 // samples a ms
+	diff  [stageBoth][]int32
+}
+
+func newLane(columns int, start int64, perCol float64) *lane {
+	l := &lane{start: start, scale: finest / perCol}
+	for i := range l.diff {
+		l.diff[i] = make([]int32, columns*finest+1)
+	}
+	return l
+}
+
+// partition covers the lane with a partition's stages. What began and has no
+// end known is unfinished until then.
+func (l *lane) partition(p run.Partition, until int64) {
+	ready, taken := run.SynthEnd, run.GPUStart
+	if !p.Known(ready) {
+		ready = run.Queued
+	}
+	if !p.Known(taken) {
+		taken = run.PickedUp
+	}
+	l.cover(stageSynthesis, p.Times[run.SynthStart], p.Times[run.SynthEnd])
+	l.cover(stageWaiting, p.Times[ready], p.Times[taken])
+	l.cover(stageProving, p.Times[run.GPUStart], p.Times[run.GPUEnd])
+	if p.State == run.Incomplete && !p.Known(run.GPUEnd) {
+		l.cover(stageUnfinished, slices.Max(p.Times[:]), until)
+	}
+}
+
+// cover marks a stretch of time, where both ends are known. Work is never too
+// short to be seen, waits can be.
+func (l *lane) cover(s stage, start, end int64) {
+	if start == run.Unknown || end == run.Unknown || end < start {
+		return
+	}
+	lo, hi := l.sample(start), l.sample(end)
+	if lo == hi && s >= stageSynthesis {
+		lo = min(lo, len(l.diff[s])-2)
+		hi = lo + 1
+	}
+	l.diff[s][lo]++
+	l.diff[s][hi]--
+}
+
+func (l *lane) sample(t int64) int {
+	i := math.Round(float64(t-l.start) * l.scale)
+	return int(min(max(i, 0), float64(len(l.diff[0])-1)))
+}
+
+// columns yields what each column shows: the stage that takes most of its
+// time, as far as it takes any.
+func (l *lane) columns() iter.Seq2[int, stage] {
+	return func(yield func(int, stage) bool) {
+		var open [stageBoth]int32
+		for col := range (len(l.diff[0]) - 1) / finest {
+			var seen [numStages]int
+			for i := col * finest; i < (col+1)*finest; i++ {
+				for s := range open {
+					open[s] += l.diff[s][i]
+				}
+				switch {
+				case open[stageSynthesis] > 0 && open[stageProving] > 0:
+					seen[stageBoth]++
+				case open[stageProving] > 0:
+					seen[stageProving]++
+				case open[stageSynthesis] > 0:
+					seen[stageSynthesis]++
+				case open[stageWaiting] > 0:
+					seen[stageWaiting]++
+				case open[stageUnfinished] > 0:
+					seen[stageUnfinished]++
+				}
+			}
+			most := stageNone
+			for s := stageUnfinished; s < numStages; s++ {
+				if seen[s] > 0 && (most == stageNone || seen[s] >= seen[most]) {
+					most = s
+				}
+			}
+			if !yield(col, most) {
+				return
+			}
+		}
+	}
+}
+
+// gpuLanes collects what the devices did in the extent that is drawn.
+type gpuLanes struct {
+	devices map[int]*gpuLane
+}
+
+type gpuLane struct {
+	proving, kernels union
+}
+
+func (g *gpuLanes) add(s waterfallSector, extent span) {
+	for p := range s.partitions {
+		proving := span{p.Times[run.GPUStart], p.Times[run.GPUEnd]}
+		if proving.start == run.Unknown || proving.end == run.Unknown ||
+			proving.end < extent.start || proving.start > extent.end {
+			continue
+		}
+		d := g.devices[p.Device]
+		if d == nil {
+			if g.devices == nil {
+				g.devices = make(map[int]*gpuLane)
+			}
+			d = new(gpuLane)
+			g.devices[p.Device] = d
+		}
+		d.proving.add(proving, extent)
+		for ph := range p.Phases() {
+			if onDevice(ph.Name) {
+				d.kernels.add(span{ph.Start, ph.End}, extent)
+			}
+		}
+	}
+}
+
+// ordinals returns the devices that worked, the unknown one last.
+func (g *gpuLanes) ordinals() []int {
+	var ns []int
+	for n := range g.devices {
+		ns = append(ns, n)
+	}
+	slices.SortFunc(ns, func(a, b int) int {
+		// Unknown is negative, so the largest unsigned number.
+		return cmp.Compare(uint(a), uint(b))
+	})
+	return ns
+}
+
+// onDevice reports whether a phase of a proof is work of the device: neither a
+// wait nor the CPU's part.
+func onDevice(phase string) bool {
+	switch phase {
+	case tracing.SpanPrepare, tracing.SpanDeviceWait, tracing.SpanBG2MSM:
+		return false
+	}
+	return true
+}
+
+// A union is a set of times, kept as spans. What overlaps is merged whenever
+// the list has doubled, so it holds little more than the holes' number.
+type union struct {
+	spans  []span
+	merged int // of spans, after the last merge
+}
+
+func (u *union) add(s, within span) {
+	s.start, s.end = max(s.start, within.start), min(s.end, within.end)
+	if s.end < s.start {
+		return
+	}
+	u.spans = append(u.spans, s)
+	if len(u.spans) >= 2*u.merged+1024 {
+		u.merge()
+	}
+}
+
+// merge sorts the spans and joins those that overlap or touch.
+func (u *union) merge() {
+	slices.SortFunc(u.spans, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	out := u.spans[:0]
+	for _, s := range u.spans {
+		if n := len(out); n > 0 && s.start <= out[n-1].end {
+			out[n-1].end = max(out[n-1].end, s.end)
+		} else {
+			out = append(out, s)
+		}
+	}
+	u.spans, u.merged = out, len(out)
+}
+
+// An axis divides a stretch of time into round steps.
+type axis struct {
+	step    int64  // ms
+	columns int    // of a step
+	unit    string // how format writes times
+	format  func(ms int64) string
+}
+
+const (
+	second = 1000
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+var roundSteps = []int64{
+	1, 2, 5, 10, 20, 50, 100, 200, 500,
+	1 * second, 2 * second, 5 * second, 10 * second, 15 * second, 30 * second,
+	1 * minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute,
+	1 * hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, 1 * day,
+}
+
+// newAxis chooses the smallest step whose labels have room, and gives all of
+// them the same number of columns.
+func newAxis(extent span, columns int) axis {
+	perCol := max(float64(extent.end-extent.start), 1) / float64(columns)
+	for i := 0; ; i++ {
+		a := axis{step: roundSteps[min(i, len(roundSteps)-1)]}
+		if over := i - len(roundSteps) + 1; over > 0 {
+			a.step <<= min(over, 30)
+		}
+		a.setFormat(extent.end)
+		a.columns = int(min(float64(a.step)/perCol, float64(columns)))
+		if a.columns >= max(len(a.format(extent.end))+3, 8) || a.step >= day<<30 {
+			a.columns = max(a.columns, 1)
+			return a
+		}
+	}
+}
+
+func (a *axis) setFormat(end int64) {
+	switch {
+	case a.step < second && end <= second:
+		a.unit, a.format = "ms", func(t int64) string { return strconv.FormatInt(t, 10) }
+	case a.step < second:
+		digits := 1
+		for s := a.step; s%100 != 0 && digits < 3; s *= 10 {
+			digits++
+		}
+		a.unit, a.format = "s", func(t int64) string { return strconv.FormatFloat(float64(t)/second, 'f', digits, 64) }
+	case end <= 2*minute && a.step < minute:
+		a.unit, a.format = "s", func(t int64) string { return strconv.FormatInt(t/second, 10) }
+	case a.step >= day:
+		a.unit, a.format = "d", func(t int64) string { return strconv.FormatInt(t/day, 10) }
+	case end < hour:
+		a.unit, a.format = "m:ss", func(t int64) string { return fmt.Sprintf("%d:%02d", t/minute, t%minute/second) }
+	case a.step < minute:
+		a.unit, a.format = "h:mm:ss", func(t int64) string {
+			return fmt.Sprintf("%d:%02d:%02d", t/hour, t%hour/minute, t%minute/second)
+		}
+	default:
+		a.unit, a.format = "h:mm", func(t int64) string { return fmt.Sprintf("%d:%02d", t/hour, t%hour/minute) }
+	}
+}
+
+// floorTo returns the largest multiple of step that is not above t.
+func floorTo(t, step int64) int64 {
+	m := t % step
+	if m < 0 {
+		m += step
+	}
+	return t - m
+}
+
+// formatSeconds writes a duration in seconds, with as many decimals as tell
+// something, in at most 7 columns.
+func formatSeconds(ms int64) string {
+	s := float64(ms) / second
+	switch {
+	case ms < second:
+		return strconv.FormatFloat(s, 'f', 3, 64) + " s"
+	case ms < 10*second:
+		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
+	case ms < 1000*second:
+		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
+	case ms < 100_000*second:
+		return strconv.FormatFloat(s, 'f', 0, 64) + " s"
+	default:
+		return strconv.FormatFloat(s, 'e', 0, 64) + " s"
+	}
+}
+
+// grouped writes n with a comma between thousands.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

@@ -1,0 +1,50 @@
+package run
+
+import "sync"
+
+// jobs numbers the job ids of a log. One goroutine numbers them, another one
+// asks for the names.
+type jobs struct {
+	byID   map[string]int32
+	recent [4]recentJob // neighbouring lines share a few jobs
+	next   int
+
+	mu    sync.Mutex
+	names []string
+}
+
+type recentJob struct {
+	id string
+	n  int32
+}
+
+// of returns the number of a job.
+func (j *jobs) of(id []byte) int32 {
+	for i := range j.recent {
+		if r := &j.recent[i]; len(r.id) == len(id) && r.id == string(id) && len(id) > 0 {
+			return r.n
+		}
+	}
+	n, ok := j.byID[string(id)]
+	if !ok {
+		name := string(id)
+		if j.byID == nil {
+			j.byID = make(map[string]int32)
+		}
+		j.mu.Lock()
+		n = int32(len(j.names))
+		j.names = append(j.names, name)
+		j.mu.Unlock()
+		j.byID[name] = n
+	}
+	j.recent[j.next] = recentJob{j.names[n], n}
+	j.next = (j.next + 1) % len(j.recent)
+	return n
+}
+
+// name returns the id of a job.
+func (j *jobs) name(n int32) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.names[n]
+}

@@ -1,0 +1,473 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+)
+
+const (
+	marker = "TIMELINE,"
+
+	maxDigits      = 18 // of an offset or a duration: what an int64 holds for certain
+	maxIndexDigits = 9  // of a partition or a worker: likewise an int32
+	maxNumber      = 1e18 - 1
+	maxIndex       = 1e9 - 1
+)
+
+// What a line's detail holds, in the order in which the engine writes it.
+const (
+	hasWorker = 1 << iota
+	hasPartition
+	hasProofKind
+	hasMonolithic
+	hasDuration
+)
+
+// needs says what the detail of a kind must hold: all of one set, and one of
+// the other unless that is empty. Without it a line that has been cut could
+// pass for a whole one.
+var needs = [8]struct{ all, any uint8 }{
+	SynthStart: {any: hasPartition | hasProofKind},
+	SynthEnd:   {all: hasDuration},
+	ChanSend:   {},
+	GPUQueue:   {any: hasPartition | hasMonolithic},
+	GPUPickup:  {all: hasWorker},
+	GPUStart:   {all: hasWorker},
+	GPUEnd:     {all: hasWorker | hasDuration},
+}
+
+// The words that the fast path compares, as little-endian integers.
+const (
+	word4ART  = 'A' | 'R'<<8 | 'T'<<16 | ','<<24
+	wordTIME  = 'T' | 'I'<<8 | 'M'<<16 | 'E'<<24 | 'L'<<32 | 'I'<<40 | 'N'<<48 | 'E'<<56
+	wordSYNTS = 'S' | 'Y'<<8 | 'N'<<16 | 'T'<<24 | 'H'<<32 | '_'<<40 | 'S'<<48 | 'T'<<56
+	wordSYNTE = 'S' | 'Y'<<8 | 'N'<<16 | 'T'<<24 | 'H'<<32 | '_'<<40 | 'E'<<48 | 'N'<<56
+	wordCHAN  = 'C' | 'H'<<8 | 'A'<<16 | 'N'<<24 | '_'<<32 | 'S'<<40 | 'E'<<48 | 'N'<<56
+	wordQUEUE = 'G' | 'P'<<8 | 'U'<<16 | '_'<<24 | 'Q'<<32 | 'U'<<40 | 'E'<<48 | 'U'<<56
+	wordPICK  = 'G' | 'P'<<8 | 'U'<<16 | '_'<<24 | 'P'<<32 | 'I'<<40 | 'C'<<48 | 'K'<<56
+	wordSTART = 'G' | 'P'<<8 | 'U'<<16 | '_'<<24 | 'S'<<32 | 'T'<<40 | 'A'<<48 | 'R'<<56
+	wordEND   = 'G' | 'P'<<8 | 'U'<<16 | '_'<<24 | 'E'<<32 | 'N'<<40 | 'D'<<48 | ','<<56
+	wordPart  = 'p' | 'a'<<8 | 'r'<<16 | 't'<<24 | 'i'<<32 | 't'<<40 | 'i'<<48 | 'o'<<56
+	wordSynth = 's' | 'y'<<8 | 'n'<<16 | 't'<<24 | 'h'<<32 | '_'<<40 | 'm'<<48 | 's'<<56
+	wordWork  = 'w' | 'o'<<8 | 'r'<<16 | 'k'<<24 | 'e'<<32 | 'r'<<40 | '='<<48
+	wordGPUms = 'g' | 'p'<<8 | 'u'<<16 | '_'<<24 | 'm'<<32 | 's'<<40 | '='<<48
+	wordKind  = 'k' | 'i'<<8 | 'n'<<16 | 'd'<<24 | '='<<32
+	wordMono  = 'm' | 'o'<<8 | 'n'<<16 | 'o'<<24 | 'l'<<32 | 'i'<<40 | 't'<<48 | 'h'<<56
+
+	low5 = 1<<40 - 1
+	low7 = 1<<56 - 1
+
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+func hasMarker(b []byte) bool {
+	return len(b) >= len(marker) && binary.LittleEndian.Uint64(b) == wordTIME && b[8] == ','
+}
+
+// parseFast reads the event at the start of b, which begins with the marker,
+// and returns the length of its line, newline included. It takes only the line
+// that an engine writes and nothing has touched, and returns 0 for any other;
+// it consumes each byte as what it must be, so that a second marker, an escape
+// sequence or another writer's bytes always fail.
+func parseFast(b []byte, e *Event) int {
+	// The shortest line is far longer than what is read ahead of a check: its
+	// head, and 12 bytes from where a key begins.
+	i := len(marker)
+	if len(b)-i < 8 {
+		return 0
+	}
+	offset, n := digits8(binary.LittleEndian.Uint64(b[i:]))
+	if n == 8 {
+		offset, n = longNumber(b[i:])
+	}
+	i += n
+	if n == 0 || n > maxDigits || len(b)-i < 24 || b[i] != ',' {
+		return 0
+	}
+	i++
+
+	var kind Kind
+	switch binary.LittleEndian.Uint64(b[i:]) {
+	case wordSYNTS:
+		if binary.LittleEndian.Uint32(b[i+8:]) != word4ART {
+			return 0
+		}
+		kind, i = SynthStart, i+12
+	case wordSYNTE:
+		if b[i+8] != 'D' || b[i+9] != ',' {
+			return 0
+		}
+		kind, i = SynthEnd, i+10
+	case wordCHAN:
+		if b[i+8] != 'D' || b[i+9] != ',' {
+			return 0
+		}
+		kind, i = ChanSend, i+10
+	case wordQUEUE:
+		if b[i+8] != 'E' || b[i+9] != ',' {
+			return 0
+		}
+		kind, i = GPUQueue, i+10
+	case wordPICK:
+		if b[i+8] != 'U' || b[i+9] != 'P' || b[i+10] != ',' {
+			return 0
+		}
+		kind, i = GPUPickup, i+11
+	case wordSTART:
+		if b[i+8] != 'T' || b[i+9] != ',' {
+			return 0
+		}
+		kind, i = GPUStart, i+10
+	case wordEND:
+		kind, i = GPUEnd, i+8
+	default:
+		return 0
+	}
+
+	// The job ends at a comma; a control character or a space is for the slow
+	// path. Eight bytes at a time, by the usual has-zero and has-less tricks,
+	// whose lowest flag is exact.
+	job := i
+	for {
+		if len(b)-i < 8 {
+			return 0
+		}
+		w := binary.LittleEndian.Uint64(b[i:])
+		x := w ^ ones*','
+		if m := ((x-ones)&^x | (w-ones*0x21)&^w) & highs; m != 0 {
+			i += bits.TrailingZeros64(m) >> 3
+			break
+		}
+		i += 8
+	}
+	if b[i] != ',' || i == job {
+		return 0
+	}
+	e.Job = b[job:i:i]
+	i++
+
+	seen := uint8(0)
+	partition, worker := int32(WholeSector), int32(Unknown)
+	duration := int64(Unknown)
+	e.ProofKind = nil
+	if b[i] == '\n' || b[i] == '\r' {
+		// The job of a line that was cut after a second marker.
+		if kind != ChanSend || hasSuffix(e.Job, marker[:8]) {
+			return 0
+		}
+	} else {
+		for {
+			if len(b)-i < 12 {
+				return 0
+			}
+			w := binary.LittleEndian.Uint64(b[i:])
+			var has uint8
+			switch {
+			case w == wordPart && b[i+8] == 'n' && b[i+9] == '=':
+				has, i = hasPartition, i+10
+			case w&low7 == wordWork && kind >= GPUPickup:
+				has, i = hasWorker, i+7
+			case w&low7 == wordGPUms && kind == GPUEnd,
+				w == wordSynth && kind == SynthEnd && b[i+8] == '=':
+				i += 7
+				if kind == SynthEnd {
+					i += 2
+				}
+				has = hasDuration
+			case w == wordMono && kind == GPUQueue && b[i+8] == 'i' && b[i+9] == 'c':
+				has, i = hasMonolithic, i+10
+			case w&low5 == wordKind && kind == SynthStart:
+				has, i = hasProofKind, i+5
+			default:
+				return 0
+			}
+			if seen&has != 0 {
+				return 0
+			}
+			seen |= has
+
+			start := i
+			switch has {
+			case hasProofKind:
+				for i < len(b) && b[i] > ' ' && b[i] < 0x7f && b[i] != ',' {
+					i++
+				}
+				e.ProofKind = b[start:i:i]
+				if i == start {
+					return 0
+				}
+			case hasMonolithic:
+			default:
+				if len(b)-i < 8 {
+					return 0
+				}
+				v, n := digits8(binary.LittleEndian.Uint64(b[i:]))
+				if n == 8 {
+					v, n = longNumber(b[i:])
+				}
+				i += n
+				if n == 0 || n > maxDigits {
+					return 0
+				}
+				if has == hasDuration {
+					duration = v
+					break
+				}
+				if n > maxIndexDigits {
+					return 0
+				}
+				if has == hasWorker {
+					worker = int32(v)
+				} else {
+					partition = int32(v)
+				}
+			}
+			if i >= len(b) {
+				return 0
+			}
+			if b[i] != ',' {
+				break
+			}
+			i++
+		}
+	}
+	if b[i] == '\r' {
+		i++
+	}
+	if i >= len(b) || b[i] != '\n' {
+		return 0
+	}
+	if n := needs[kind&7]; seen&n.all != n.all || n.any != 0 && seen&n.any == 0 {
+		return 0
+	}
+	e.Offset, e.Kind, e.Partition, e.Worker, e.Duration = offset, kind, partition, worker, duration
+	return i + 1
+}
+
+// digits8 reads the digits that the eight bytes of x, in little-endian order,
+// begin with, and returns how many there are.
+func digits8(x uint64) (v int64, n int) {
+	// Flag the bytes that are no digits, shift out what is behind the first of
+	// them, and add up digits, pairs and fours.
+	x ^= ones * '0'
+	n = bits.TrailingZeros64((x|(x+ones*0x76))&highs) >> 3
+	x <<= 64 - 8*n
+	x = x * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
+	x = x * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
+	return int64(x * (10000<<32 + 1) >> 32), n
+}
+
+// longNumber reads the digits that b begins with and returns how many there
+// are; beyond maxDigits, where the value is wrong, it stops counting.
+func longNumber(b []byte) (v int64, n int) {
+	for n < len(b) && n <= maxDigits {
+		d := b[n] - '0'
+		if d > 9 {
+			break
+		}
+		v = v*10 + int64(d)
+		n++
+	}
+	return v, n
+}
+
+// A verdict says how far a text got towards being an event.
+type verdict uint8
+
+const (
+	whole verdict = iota // it is one
+	cut                  // it ends before the event does; bytes after it could complete it
+	bad                  // no bytes after it could make it one
+)
+
+// parse reads the event in b, which begins with the marker and ends where the
+// line does. strict takes nothing but the keys of the event's kind; otherwise
+// others are ignored. The problem is set unless the verdict is whole.
+func parse(b []byte, e *Event, strict bool) (v verdict, problem string) {
+	*e = Event{Partition: WholeSector, Worker: Unknown, Duration: Unknown}
+	rest := b[len(marker):]
+
+	field, rest, more := bytes.Cut(rest, comma)
+	if len(field) == 0 {
+		if !more {
+			return cut, "cut short"
+		}
+		return bad, "no offset"
+	}
+	e.Offset, problem = number(field, maxDigits)
+	switch {
+	case problem != "":
+		return bad, "the offset " + problem
+	case !more:
+		return cut, "cut short"
+	}
+
+	field, rest, more = bytes.Cut(rest, comma)
+	for k, name := range kindNames {
+		switch {
+		case k == 0:
+		case more && string(field) == name:
+			e.Kind = Kind(k)
+		case !more && len(field) <= len(name) && string(field) == name[:len(field)]:
+			return cut, "cut short"
+		}
+	}
+	if e.Kind == 0 {
+		return bad, "unknown event " + strconv.QuoteToASCII(string(field[:min(len(field), 32)]))
+	}
+
+	field, rest, more = bytes.Cut(rest, comma)
+	if !more {
+		return cut, "cut short"
+	}
+	if len(field) == 0 {
+		return bad, "no job id"
+	}
+	e.Job = field
+	return parseDetail(rest, e, strict)
+}
+
+var comma = []byte{','}
+
+// parseDetail reads the pairs after the job.
+func parseDetail(rest []byte, e *Event, strict bool) (v verdict, problem string) {
+	seen := uint8(0)
+	for more := len(rest) > 0; more; {
+		var pair []byte
+		pair, rest, more = bytes.Cut(rest, comma)
+		name, value, isPair := bytes.Cut(pair, equals)
+		has, digits := uint8(0), maxDigits
+		switch string(name) {
+		case "partition":
+			has, digits = hasPartition, maxIndexDigits
+		case "worker":
+			if e.Kind >= GPUPickup {
+				has, digits = hasWorker, maxIndexDigits
+			}
+		case "synth_ms":
+			if e.Kind == SynthEnd {
+				has = hasDuration
+			}
+		case "gpu_ms":
+			if e.Kind == GPUEnd {
+				has = hasDuration
+			}
+		case "kind":
+			if e.Kind == SynthStart {
+				has = hasProofKind
+			}
+		case "monolithic":
+			if e.Kind == GPUQueue && !isPair {
+				has, isPair = hasMonolithic, true
+			}
+		}
+		if !isPair {
+			if !strict && string(name) == "monolithic" {
+				continue
+			}
+			if !more && isKeyPrefix(name) {
+				return cut, "cut short"
+			}
+			return bad, "no value for " + strconv.QuoteToASCII(string(name[:min(len(name), 32)]))
+		}
+		if has == 0 {
+			if strict {
+				return bad, "unknown key " + strconv.QuoteToASCII(string(name[:min(len(name), 32)]))
+			}
+			continue
+		}
+		if has == hasMonolithic {
+			seen |= has
+			continue
+		}
+		if len(value) == 0 {
+			if !more {
+				return cut, "cut short"
+			}
+			return bad, "no value for " + string(name)
+		}
+		var n int64
+		if has != hasProofKind {
+			if n, problem = number(value, digits); problem != "" {
+				return bad, string(name) + " " + problem
+			}
+		}
+		again := seen&has != 0
+		seen |= has
+		switch has {
+		case hasPartition:
+			again = again && int64(e.Partition) != n
+			e.Partition = int32(n)
+		case hasWorker:
+			again = again && int64(e.Worker) != n
+			e.Worker = int32(n)
+		case hasDuration:
+			again = again && e.Duration != n
+			e.Duration = n
+		case hasProofKind:
+			if !printable(value) {
+				return bad, "kind is not text"
+			}
+			again = again && !bytes.Equal(e.ProofKind, value)
+			e.ProofKind = value
+		}
+		if again {
+			return bad, "two values for " + string(name)
+		}
+	}
+	switch n := needs[e.Kind]; {
+	case n.all&^seen&hasWorker != 0:
+		return cut, "no worker"
+	case n.all&^seen != 0 && e.Kind == SynthEnd:
+		return cut, "no synth_ms"
+	case n.all&^seen != 0:
+		return cut, "no gpu_ms"
+	case n.any != 0 && n.any&seen == 0 && e.Kind == SynthStart:
+		return cut, "no partition and no kind"
+	case n.any != 0 && n.any&seen == 0:
+		return cut, "no partition"
+	}
+	return whole, ""
+}
+
+var (
+	equals = []byte{'='}
+	keys   = [...]string{"partition", "worker", "synth_ms", "gpu_ms", "kind", "monolithic"}
+)
+
+// isKeyPrefix reports whether name could be what is left of a key.
+func isKeyPrefix(name []byte) bool {
+	for _, k := range keys {
+		if len(name) <= len(k) && string(name) == k[:len(name)] {
+			return true
+		}
+	}
+	return false
+}
+
+// number reads b, which is not empty, as a decimal number.
+func number(b []byte, digits int) (n int64, problem string) {
+	for i, c := range b {
+		c -= '0'
+		if c > 9 {
+			return 0, "is not a whole number"
+		}
+		if i == digits {
+			return 0, "is out of range"
+		}
+		n = n*10 + int64(c)
+	}
+	return n, ""
+}
+
+func printable(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
