@@ -185,7 +185,7 @@ func (p *player) annotate(c *cursor, ph *tracing.Phase, from run.Boundary) {
 	if part.Inferred(from) {
 		ends = append(ends, tracing.InferredStart)
 	}
-	if part.Inferred(from + 1) {
+	if part.Inferred(from+1) || !part.Known(from+1) {
 		ends = append(ends, tracing.InferredEnd)
 	}
 	if ends != nil {

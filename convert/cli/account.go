@@ -284,6 +284,8 @@ func epochText(e epochAccount) string {
 		return "if the file was last written when the run ended: the log has no wall clock (--epoch)"
 	case run.EpochReadTime:
 		return "if the run ends now: the log has no wall clock (--epoch)"
+	case run.EpochNextRun:
+		return "if the log's next run began when this one ended: there is no wall clock (--epoch)"
 	case run.EpochNow:
 		return "moved so that the run ends now"
 	default:

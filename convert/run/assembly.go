@@ -176,6 +176,9 @@ func (a *assembly) event(it *item, x *extra) {
 	case PickedUp:
 		a.pickedUp(s, p, it)
 	case GPUStart:
+		if p.t[PickedUp] == absent {
+			a.pickedUp(s, p, it)
+		}
 		a.kernels.started(s, p)
 	case GPUEnd:
 		p.gpuMS = it.duration
@@ -228,11 +231,8 @@ func (a *assembly) inAttempt(it *item, st *jobState, p *packed, b Boundary) bool
 // begins starts the next attempt at a job.
 func (a *assembly) begins(st *jobState, it *item) {
 	s := &Sector{
-		Job: a.lexer.jobs.name(it.job), Attempt: 1, Admitted: Unknown, run: a.run, base: it.offset,
-		Count: int(st.count),
-	}
-	if st.sector != nil {
-		s.Attempt = st.sector.Attempt + 1
+		Job: a.lexer.jobs.name(it.job), Attempt: a.lexer.jobs.attempt(it.job), Admitted: Unknown,
+		Count: int(st.count), run: a.run, base: it.offset,
 	}
 	switch {
 	case strings.HasPrefix(s.Job, "porep-"):
@@ -299,7 +299,7 @@ func (a *assembly) pickedUp(s *Sector, p *packed, it *item) {
 	d := &a.drives[it.worker]
 	if d.sector != nil {
 		if q := d.sector.find(d.index); q.t[GPUStart] != absent && q.t[GPUEnd] == absent &&
-			p.t[Queued] != absent && p.t[Queued] < p.t[PickedUp] {
+			p.t[Queued] != absent && p.t[Queued] < s.relative(it.offset) {
 			a.lost = append(a.lost, lostEnd{d.sector, d.index, it.offset})
 		}
 	}

@@ -161,3 +161,14 @@ func (e *epochs) settle(o Options, last int64, written, now time.Time) Epoch {
 	}
 	return ended(now, EpochReadTime, -1)
 }
+
+// own reports whether the epoch is of evidence for the run itself.
+func (e Epoch) own() bool { return e.Source != EpochFileTime && e.Source != EpochReadTime }
+
+// endBefore places a run without an epoch of its own before the next one.
+func (r *Run) endBefore(next *Run) {
+	if !r.Epoch.own() {
+		began := next.Time(max(next.First, 0))
+		r.Epoch = Epoch{began.Add(-time.Duration(max(r.Last, 0)) * time.Millisecond), EpochNextRun, -1}
+	}
+}

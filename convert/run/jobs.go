@@ -11,6 +11,8 @@ type jobs struct {
 
 	mu    sync.Mutex
 	names []string
+
+	attempts []int32 // at each job so far, in all runs of the log; the assembly's
 }
 
 type recentJob struct {
@@ -47,4 +49,13 @@ func (j *jobs) name(n int32) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.names[n]
+}
+
+// attempt counts a further attempt at a job.
+func (j *jobs) attempt(n int32) int {
+	if more := int(n) + 1 - len(j.attempts); more > 0 {
+		j.attempts = append(j.attempts, make([]int32, more)...)
+	}
+	j.attempts[n]++
+	return int(j.attempts[n])
 }

@@ -37,8 +37,9 @@ type Source struct {
 // well. A log without any event has a run without sectors if it has a line with
 // the marker, for its account, and none otherwise.
 //
-// One run is held at a time. It takes memory in proportion to its partitions,
-// some 60 bytes each, and not to the length of the log.
+// One run is held at a time, and those before it that need its epoch for their
+// own. A run takes memory in proportion to its partitions, some 60 bytes each,
+// and not to the length of the log.
 func Read(ctx context.Context, name string, o Options, sources ...Source) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -50,6 +51,7 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 
 		f := feed{batches: l.batches, free: l.free}
 		var begin Length
+		var held []*Run
 		for runs := 1; ; runs++ {
 			asm := newAssembly(o, l)
 			for it := f.next(); it != nil; it = f.next() {
@@ -69,10 +71,20 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 					u = fmt.Sprintf("%s#%d", name, runs)
 				}
 				end := f.length()
-				if !yield(asm.finish(u, Length{end.Bytes - begin.Bytes, end.Lines - begin.Lines}), nil) {
-					return
-				}
+				held = append(held, asm.finish(u, Length{end.Bytes - begin.Bytes, end.Lines - begin.Lines}))
 				begin = end
+			}
+			// A run without a clock of its own ended before the next one began.
+			if last := len(held) - 1; f.ended() || last >= 0 && held[last].Epoch.own() {
+				for i := last - 1; i >= 0; i-- {
+					held[i].endBefore(held[i+1])
+				}
+				for _, r := range held {
+					if !yield(r, nil) {
+						return
+					}
+				}
+				held = nil
 			}
 			if f.ended() {
 				if l.err != nil {

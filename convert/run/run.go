@@ -59,6 +59,7 @@ const (
 	EpochPrefix    EpochSource = "line-prefix" // times that the capture put before each line
 	EpochFileTime  EpochSource = "file-time"   // the file's modification time, taken as the last event's
 	EpochReadTime  EpochSource = "read-time"   // standard input: the time of reading, taken as the last event's
+	EpochNextRun   EpochSource = "next-run"    // the next run of the log, taken as begun when this one ended
 	EpochGiven     EpochSource = "given"       // the user's
 	EpochNow       EpochSource = "now"         // the user's wish that the run ends now
 )
@@ -100,7 +101,7 @@ type Device struct {
 type Sector struct {
 	Job       string
 	ProofKind string // porep-c2, snap-update, …; empty where unknown
-	Attempt   int    // from 1
+	Attempt   int    // from 1, counted through the runs of a log
 	Count     int    // partitions that the engine announced, else those seen; 0 for a whole-sector proof
 	Admitted  int64  // µs of the run's clock, or Unknown
 

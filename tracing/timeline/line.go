@@ -54,7 +54,7 @@ func (r *Reader) takeLine() bool {
 			text = r.buf[r.start:line.end]
 		}
 		if !line.inside {
-			if i := bytes.Index(text, markerBytes); i >= 0 {
+			if i := indexMarker(text); i >= 0 {
 				if !seen {
 					seen = true
 					r.takePrefix(&line.source, text[max(0, i-maxPrefix):i])
@@ -81,7 +81,7 @@ func (r *Reader) takeLine() bool {
 			line.end = r.lineEnd()
 			continue
 		}
-		if i := bytes.Index(text[len(marker):], markerBytes); i >= 0 {
+		if i := indexMarker(text[len(marker):]); i >= 0 {
 			i += len(marker)
 			r.takeSegment(line.source, text[:i], false, true)
 			r.start += i

@@ -79,10 +79,7 @@ func parseFast(b []byte, e *Event) int {
 	if len(b)-i < 8 {
 		return 0
 	}
-	offset, n := digits8(binary.LittleEndian.Uint64(b[i:]))
-	if n == 8 {
-		offset, n = longNumber(b[i:])
-	}
+	offset, n := longNumber(b[i:])
 	i += n
 	if n == 0 || n > maxDigits || len(b)-i < 24 || b[i] != ',' {
 		return 0
@@ -204,10 +201,7 @@ func parseFast(b []byte, e *Event) int {
 				if len(b)-i < 8 {
 					return 0
 				}
-				v, n := digits8(binary.LittleEndian.Uint64(b[i:]))
-				if n == 8 {
-					v, n = longNumber(b[i:])
-				}
+				v, n := longNumber(b[i:])
 				i += n
 				if n == 0 || n > maxDigits {
 					return 0

@@ -198,17 +198,34 @@ func (r *Reader) count() {
 	}
 }
 
-var (
-	markerBytes = []byte(marker)
-	newline     = []byte{'\n'}
-)
+var newline = []byte{'\n'}
 
 // findMark looks for the next marker in what is unread.
 func (r *Reader) findMark() {
-	if i := bytes.Index(r.buf[r.start:r.end], markerBytes); i >= 0 {
+	r.mark = r.end
+	if i := indexMarker(r.buf[r.start:r.end]); i >= 0 {
 		r.mark = r.start + i
-	} else {
-		r.mark = r.end
+	}
+}
+
+const markerFront = len("TIME")
+
+var markerEnd = []byte(marker[markerFront:])
+
+// indexMarker returns the index of the first marker in b, or -1. It looks for
+// the marker's end, since the engine's other lines are full of the capital T
+// that begins it: each has a time.
+func indexMarker(b []byte) int {
+	for i := 0; ; {
+		n := bytes.Index(b[i:], markerEnd)
+		if n < 0 {
+			return -1
+		}
+		i += n
+		if hasSuffix(b[:i], marker[:markerFront]) {
+			return i - markerFront
+		}
+		i += len(markerEnd)
 	}
 }
 
