@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
 	"github.com/provetrace/provetrace/tracing/timeline"
@@ -14,6 +16,7 @@ import (
 // happened, and closes it. From time to time it tells which share of the
 // sectors has begun, and stops on an error.
 func replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, tick func(float64) error) error {
+	defer rec.Close(r.Time(r.Last))
 	p := player{r: r, rec: rec}
 	next := 0
 	for steps := 0; next < len(r.Sectors) || len(p.cursors) > 0; steps++ {
@@ -39,7 +42,6 @@ func replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, tick func(fl
 			heap.Fix(&p.cursors, 0)
 		}
 	}
-	rec.Close(r.Time(r.Last))
 	return nil
 }
 
@@ -69,6 +71,7 @@ type cursor struct {
 	end       int64
 	rec       *tracing.Partition
 	phase     *tracing.Phase // the one that is open
+	attrs     []attribute.KeyValue
 }
 
 // ending is the step behind the last boundary.
@@ -127,17 +130,20 @@ func (p *player) step(c *cursor) {
 	}
 	switch c.next {
 	case run.SynthStart:
-		c.phase = c.rec.Synthesis(tracing.Unknown, at)
+		c.phase = c.rec.Synthesis(tracing.Unknown, at, c.facts(run.SynthStart)...)
 	case run.SynthEnd:
-		p.endPhase(c, run.SynthStart, run.SynthEnd, at)
+		p.endPhase(c, run.SynthEnd, at)
 	case run.Queued:
-		c.phase = c.rec.Queue(at)
+		c.phase = c.rec.Queue(at, c.facts(run.Queued)...)
 	case run.PickedUp:
-		p.endPhase(c, run.Queued, run.PickedUp, at)
+		p.endPhase(c, run.PickedUp, at)
 	case run.GPUStart:
-		c.phase = c.rec.Prove(part.Worker, part.Device, at)
+		c.phase = c.rec.Prove(part.Worker, part.Device, at, c.facts(run.GPUStart)...)
+		for in := range part.Phases() {
+			c.phase.Start(in.Name, p.r.Time(in.Start)).End(p.r.Time(in.End))
+		}
 	case run.GPUEnd:
-		p.endPhase(c, run.GPUStart, run.GPUEnd, at)
+		p.endPhase(c, run.GPUEnd, at)
 	case ending:
 		p.endPartition(c, at)
 		return
@@ -146,15 +152,14 @@ func (p *player) step(c *cursor) {
 	c.seek()
 }
 
-// endPhase ends the phase between two boundaries.
-func (p *player) endPhase(c *cursor, from, to run.Boundary, at time.Time) {
+// endPhase ends the phase whose end a boundary is.
+func (p *player) endPhase(c *cursor, to run.Boundary, at time.Time) {
 	ph := c.phase
 	c.phase = nil
 	if ph == nil {
 		return // its start is not known
 	}
 	part := &c.partition
-	p.annotate(c, ph, from)
 	switch {
 	case part.State == run.Failed && p.isLast(part, to):
 		ph.Fail(at, tracing.Failure(part.Failure))
@@ -165,21 +170,20 @@ func (p *player) endPhase(c *cursor, from, to run.Boundary, at time.Time) {
 	}
 }
 
-// annotate adds what is known of a phase beside its times.
-func (p *player) annotate(c *cursor, ph *tracing.Phase, from run.Boundary) {
+// facts returns what is known beside its times of the phase that begins at a
+// boundary.
+func (c *cursor) facts(from run.Boundary) []attribute.KeyValue {
 	part := &c.partition
+	c.attrs = c.attrs[:0]
 	reported := int64(run.Unknown)
 	switch from {
 	case run.SynthStart:
 		reported = part.SynthMS
 	case run.GPUStart:
 		reported = part.GPUMS
-		for in := range part.Phases() {
-			ph.Start(in.Name, p.r.Time(in.Start)).End(p.r.Time(in.End))
-		}
 	}
 	if reported != run.Unknown {
-		ph.Set(tracing.ReportedDuration.Int64(reported))
+		c.attrs = append(c.attrs, tracing.ReportedDuration.Int64(reported))
 	}
 	var ends []string
 	if part.Inferred(from) {
@@ -189,8 +193,9 @@ func (p *player) annotate(c *cursor, ph *tracing.Phase, from run.Boundary) {
 		ends = append(ends, tracing.InferredEnd)
 	}
 	if ends != nil {
-		ph.Set(tracing.Inferred.StringSlice(ends))
+		c.attrs = append(c.attrs, tracing.Inferred.StringSlice(ends))
 	}
+	return c.attrs
 }
 
 // isLast reports whether nothing is known of a partition after a boundary.
@@ -207,9 +212,6 @@ func (p *player) isLast(part *run.Partition, b run.Boundary) bool {
 func (p *player) endPartition(c *cursor, at time.Time) {
 	c.done = true
 	part, of := &c.partition, c.of
-	if c.phase != nil { // its end is not known
-		p.annotate(c, c.phase, c.open())
-	}
 	switch part.State {
 	case run.Finished:
 		c.rec.End(at, nil)
@@ -236,14 +238,4 @@ func (p *player) endPartition(c *cursor, at time.Time) {
 	default:
 		of.rec.End(last, nil)
 	}
-}
-
-// open returns the boundary at which the phase began whose end is not known.
-func (c *cursor) open() run.Boundary {
-	for _, b := range []run.Boundary{run.GPUStart, run.Queued} {
-		if c.partition.Known(b) {
-			return b
-		}
-	}
-	return run.SynthStart
 }

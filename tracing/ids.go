@@ -21,13 +21,13 @@ type spanIDs struct {
 // the context and must not be found by that span's children.
 type idsContext struct {
 	context.Context
-	ids *spanIDs
+	ids spanIDs
 }
 
 // withIDs returns a context in which the next span gets the given ids. It has
 // to be what Start is called with, not wrapped again, and without
 // trace.WithNewRoot, which wraps it.
-func withIDs(ctx context.Context, ids *spanIDs) context.Context {
+func withIDs(ctx context.Context, ids spanIDs) context.Context {
 	return &idsContext{Context: ctx, ids: ids}
 }
 
@@ -73,33 +73,38 @@ func TraceIDFor(run, job string, attempt int) trace.TraceID {
 	return id
 }
 
-// pathIDs derives the ids of the spans of a converted run, so that converting
-// it twice gives the same ones. It may be used by many goroutines.
-type pathIDs struct {
-	run string
+// treeIDs derives the ids of the spans of a replayed trace from their places in
+// its tree, so that replaying it twice gives the same ones. It may be used by
+// many goroutines.
+type treeIDs [sha256.Size]byte
+
+func newTreeIDs(run, job string, attempt int) *treeIDs {
+	sum := treeIDs(attemptSum(run, job, attempt))
+	return &sum
 }
 
-func newPathIDs(run string) *pathIDs {
-	return &pathIDs{run: run}
-}
-
-// ids returns the ids of the span at a path in the tree of an attempt of a job.
-func (p *pathIDs) ids(job string, attempt int, path string) spanIDs {
+// ids returns the ids of the span of a name below a path.
+func (t *treeIDs) ids(path, name string) spanIDs {
 	var ids spanIDs
-	sum := attemptSum(p.run, job, attempt)
-	copy(ids.trace[:], sum[:])
+	copy(ids.trace[:], t[:])
 	if !ids.trace.IsValid() {
 		ids.trace[len(ids.trace)-1] = 1
 	}
 	// The sum has a fixed length, so that the path needs none in front of it.
 	var buf [192]byte
-	b := append(append(buf[:0], sum[:]...), path...)
-	sum = sha256.Sum256(b)
+	b := append(append(append(append(buf[:0], t[:]...), path...), '/'), name...)
+	sum := sha256.Sum256(b)
 	copy(ids.span[:], sum[:])
 	if !ids.span.IsValid() {
 		ids.span[len(ids.span)-1] = 1
 	}
 	return ids
+}
+
+// with returns a context in which the next span gets the ids of a name below a
+// path.
+func (t *treeIDs) with(ctx context.Context, path, name string) context.Context {
+	return withIDs(ctx, t.ids(path, name))
 }
 
 // attemptSum returns the SHA-256 of an attempt of a job. The strings have their

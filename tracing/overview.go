@@ -54,7 +54,8 @@ func (d Device) attributes() []attribute.KeyValue {
 type lane struct {
 	device Device
 	attrs  []attribute.KeyValue
-	span   trace.Span // in the present part of the trace
+	span   trace.Span      // in the present part of the trace
+	ctx    context.Context // holds span
 
 	busy      int       // workers proving
 	idleSince time.Time // meaningful while busy is 0
@@ -90,6 +91,8 @@ type overview struct {
 type overviewPart struct {
 	number   int
 	root     trace.Span
+	ctx      context.Context // holds root
+	tree     *treeIDs        // nil when live
 	start    time.Time
 	cause    string    // why devices are idle at its start
 	last     time.Time // the latest end of a sector
@@ -134,13 +137,6 @@ func (o *overview) lane(ordinal int) *lane {
 	return o.addLane(Device{Ordinal: ordinal})
 }
 
-// start starts a span of the run's trace.
-func (o *overview) start(part *overviewPart, parent context.Context, stage Stage, name, path string, at time.Time, attrs []attribute.KeyValue, opts ...trace.SpanStartOption) trace.Span {
-	// Every job has a name, so that no sector's ids are those of a part of the
-	// run's trace.
-	return o.r.start(parent, stage, place{attempt: part.number, path: path}, name, at, attrs, opts...)
-}
-
 // enter counts a sector into the run's trace, which it may begin.
 func (o *overview) enter(s *Sector) *overviewPart {
 	o.mu.Lock()
@@ -167,7 +163,10 @@ func (o *overview) enter(s *Sector) *overviewPart {
 func (o *overview) beginPart(at time.Time) {
 	o.parts++
 	o.part = &overviewPart{number: o.parts, start: at, labels: make(map[string]int)}
-	o.part.root = o.start(o.part, context.Background(), StagePipeline, SpanRun, SpanRun, at, o.r.backendAttributes())
+	// Every job has a name, so that no sector's ids are those of a part of the
+	// run's trace.
+	o.part.tree = o.r.tree("", o.parts)
+	o.part.ctx, o.part.root = o.r.start(context.Background(), StagePipeline, o.part.tree, "", SpanRun, at, o.r.backendAttributes())
 	for _, l := range o.lanes {
 		o.openLane(l)
 		if l.busy == 0 && l.idleSince.IsZero() {
@@ -178,7 +177,7 @@ func (o *overview) beginPart(at time.Time) {
 
 func (o *overview) openLane(l *lane) {
 	name := DeviceSpanName(l.device.Ordinal)
-	l.span = o.start(o.part, under(o.part.root), StageGPU, name, name, o.part.start, l.attrs)
+	l.ctx, l.span = o.r.start(o.part.ctx, StageGPU, o.part.tree, "", name, o.part.start, l.attrs)
 }
 
 // finishPart ends the lanes of the present trace. Its root ends with the last
@@ -189,20 +188,20 @@ func (o *overview) finishPart(at time.Time) {
 		return
 	}
 	for _, l := range o.lanes {
-		l.span.End(trace.WithTimestamp(at))
+		o.r.ender.end(l.span, at)
 	}
 	o.part = nil
 	part.complete = true
 	if at.After(part.last) {
 		part.last = at
 	}
-	part.end()
+	part.end(&o.r.ender)
 }
 
 // end ends the trace's root once no sector can enter or is open.
-func (p *overviewPart) end() {
+func (p *overviewPart) end(e *ender) {
 	if p.complete && p.open == 0 {
-		p.root.End(trace.WithTimestamp(p.last))
+		e.end(p.root, p.last)
 	}
 }
 
@@ -216,9 +215,9 @@ func (o *overview) leave(s *Sector, at time.Time, err error, unfinished bool) {
 	}
 	part := s.part
 	name := SectorSpanName(s.info.Job)
-	path := name + "/" + strconv.Itoa(part.labels[name])
+	path := strconv.Itoa(part.labels[name])
 	part.labels[name]++
-	span := o.start(part, under(part.root), StagePipeline, name, path, s.start, sectorAttributes(s.info),
+	ctx, span := o.r.start(part.ctx, StagePipeline, part.tree, path, name, s.start, sectorAttributes(s.info),
 		trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()}))
 	for _, e := range []struct {
 		stage Stage
@@ -230,7 +229,8 @@ func (o *overview) leave(s *Sector, at time.Time, err error, unfinished bool) {
 		{StageGPU, SpanProve, s.proving, o.unknown.attrs},
 	} {
 		if !e.from.IsZero() {
-			o.start(part, under(span), e.stage, e.name, path+"/"+e.name, e.from, e.attrs).End(trace.WithTimestamp(e.to))
+			_, in := o.r.start(ctx, e.stage, part.tree, path+"/"+name, e.name, e.from, e.attrs)
+			o.r.ender.end(in, e.to)
 		}
 	}
 	if unfinished {
@@ -239,12 +239,12 @@ func (o *overview) leave(s *Sector, at time.Time, err error, unfinished bool) {
 	if err != nil {
 		fail(span, at, err)
 	}
-	span.End(trace.WithTimestamp(at))
+	o.r.ender.end(span, at)
 	if at.After(part.last) {
 		part.last = at
 	}
 	part.open--
-	part.end()
+	part.end(&o.r.ender)
 }
 
 func (o *overview) close(at time.Time) {
@@ -294,8 +294,9 @@ func (o *overview) idle(l *lane, at time.Time) {
 		return
 	}
 	l.gaps++
-	o.start(o.part, under(l.span), StageQueue, SpanIdle, fmt.Sprintf("%s/%s/%d", DeviceSpanName(l.device.Ordinal), SpanIdle, l.gaps),
-		l.idleSince, []attribute.KeyValue{IdleCause.String(l.cause), DeviceOrdinal.Int(l.device.Ordinal)}).End(trace.WithTimestamp(at))
+	_, span := o.r.start(l.ctx, StageQueue, o.part.tree, fmt.Sprintf("%s/%d", DeviceSpanName(l.device.Ordinal), l.gaps), SpanIdle,
+		l.idleSince, []attribute.KeyValue{IdleCause.String(l.cause), DeviceOrdinal.Int(l.device.Ordinal)})
+	o.r.ender.end(span, at)
 	l.idleSince = at
 }
 
@@ -360,20 +361,16 @@ func (o *overview) proveEnded(l *lane, id trace.SpanID, at time.Time) {
 	}
 }
 
-// held returns the latest proofs that held a device at some time between from
-// and to, the earliest first.
-func (o *overview) held(ordinal int, from, to time.Time) []trace.SpanContext {
+// held appends the latest proofs that held a device at some time between from
+// and to, at most maxLinks of them, the earliest first.
+func (o *overview) held(scs []trace.SpanContext, ordinal int, from, to time.Time) []trace.SpanContext {
 	l := o.lane(ordinal)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var scs []trace.SpanContext
-	for i := range l.proofs {
-		p := l.proofs[(l.next-1-i+2*len(l.proofs))%len(l.proofs)]
-		if p.from.IsZero() || !p.from.Before(to) || (!p.to.IsZero() && !p.to.After(from)) {
-			continue
-		}
-		if scs = append(scs, p.sc); len(scs) == maxLinks {
-			break
+	for i := 1; i <= len(l.proofs) && len(scs) < maxLinks; i++ {
+		p := &l.proofs[(l.next-i+len(l.proofs))%len(l.proofs)]
+		if !p.from.IsZero() && p.from.Before(to) && (p.to.IsZero() || p.to.After(from)) {
+			scs = append(scs, p.sc)
 		}
 	}
 	slices.Reverse(scs)

@@ -26,10 +26,11 @@ type Phase struct {
 	outer *Phase     // nil directly under a partition or sector
 	kind  phaseKind
 	stage Stage
+	name  string
 	lane  *lane // of the device, in gpu prove and inside it
 	span  trace.Span
+	ctx   context.Context // holds the span
 	start time.Time
-	path  string // in the sector's tree, where ids are deterministic
 
 	// Guarded by the sector's mu.
 	ended bool
@@ -45,21 +46,31 @@ func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *
 	}
 	defer guard()
 	at = orNow(at)
-	in := &Phase{s: ph.s, p: ph.p, outer: ph, stage: ph.stage, lane: ph.lane, start: at}
+	in := &Phase{s: ph.s, p: ph.p, outer: ph, stage: ph.stage, name: name, lane: ph.lane, start: at}
 	if name == SpanDeviceWait {
 		in.stage = StageQueue
-	}
-	if ph.s.r.ids != nil {
-		in.path = ph.path + "/" + name
 	}
 	if in.stage == StageGPU && ph.lane != nil {
 		attrs = append(ph.lane.attrs[:len(ph.lane.attrs):len(ph.lane.attrs)], attrs...)
 	}
-	in.span = ph.s.r.start(under(ph.span), in.stage, ph.s.place(in.path), name, at, attrs)
+	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, ph.path(), name, at, attrs)
 	ph.s.mu.Lock()
 	ph.open = append(ph.open, in)
 	ph.s.mu.Unlock()
 	return in
+}
+
+// path returns the phase's place in its sector's tree.
+func (ph *Phase) path() string {
+	switch {
+	case ph.s.tree == nil:
+		return ""
+	case ph.outer != nil:
+		return ph.outer.path() + "/" + ph.name
+	case ph.p != nil:
+		return ph.p.path + "/" + ph.name
+	}
+	return ph.name
 }
 
 // Set adds attributes.
@@ -107,7 +118,8 @@ func (ph *Phase) PickUp(device int, at time.Time) {
 	}
 	defer guard()
 	at = orNow(at)
-	for _, sc := range ph.s.r.overview.held(device, ph.start, at) {
+	var held [maxLinks]trace.SpanContext
+	for _, sc := range ph.s.r.overview.held(held[:0], device, ph.start, at) {
 		ph.span.AddLink(trace.Link{SpanContext: sc})
 	}
 	ph.end(at, nil, false)
@@ -161,5 +173,5 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	case unfinished:
 		abandon(ph.span)
 	}
-	ph.span.End(trace.WithTimestamp(at))
+	s.r.ender.end(ph.span, at)
 }

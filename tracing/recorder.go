@@ -55,7 +55,7 @@ type RecorderOptions struct {
 // live: the run's idle spans and the queue's links follow from that order.
 type Recorder struct {
 	tracers [numStages]trace.Tracer
-	ids     *pathIDs
+	run     string // of a replay; empty when live
 	backend string
 	maxOpen int
 
@@ -65,20 +65,21 @@ type Recorder struct {
 	closed  bool
 
 	overview overview
+	ender    ender
 }
 
 // NewRecorder returns a recorder whose spans go to the tracers. Close ends
 // what is open.
 func NewRecorder(t Tracers, o RecorderOptions) *Recorder {
-	r := &Recorder{backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[*Sector]struct{})}
+	r := &Recorder{run: o.Run, backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[*Sector]struct{})}
 	for s := range r.tracers {
 		r.tracers[s] = t.Tracer(Stage(s))
 	}
 	if r.maxOpen <= 0 {
 		r.maxOpen = DefaultMaxOpenSectors
 	}
-	if o.Run != "" {
-		r.ids = newPathIDs(o.Run)
+	if r.run != "" {
+		r.ender.replay()
 	}
 	r.overview.init(r, o.Devices)
 	return r
@@ -124,7 +125,8 @@ func (r *Recorder) StartSector(ctx context.Context, info SectorInfo, at time.Tim
 	r.mu.Unlock()
 
 	s.part = r.overview.enter(s)
-	s.span = r.start(ctx, StagePipeline, s.place(SpanSector), SpanSector, s.start, append(sectorAttributes(info), r.backendAttributes()...))
+	s.tree = r.tree(info.Job, info.Attempt)
+	s.ctx, s.span = r.start(ctx, StagePipeline, s.tree, "", SpanSector, s.start, append(sectorAttributes(info), r.backendAttributes()...))
 	return s
 }
 
@@ -146,7 +148,7 @@ func (r *Recorder) Dropped() int64 {
 }
 
 // Close ends every sector that is still open as unfinished, and the run's own
-// trace. Nothing is recorded afterwards.
+// trace. Nothing is recorded afterwards. It must be called.
 func (r *Recorder) Close(at time.Time) {
 	if r == nil {
 		return
@@ -164,6 +166,7 @@ func (r *Recorder) Close(at time.Time) {
 		s.Abandon(at)
 	}
 	r.overview.close(at)
+	r.ender.close()
 }
 
 // RunContext returns the span context of the run's own trace: the latest part
@@ -180,28 +183,28 @@ func (r *Recorder) RunContext() trace.SpanContext {
 	return r.overview.part.root.SpanContext()
 }
 
-// A place is where a span stands in a run: it gives the span its id where ids
-// are deterministic.
-type place struct {
-	job     string
-	attempt int
-	path    string
-}
-
-// start starts a span.
-func (r *Recorder) start(ctx context.Context, stage Stage, in place, name string, at time.Time, attrs []attribute.KeyValue, opts ...trace.SpanStartOption) trace.Span {
-	if r.ids != nil {
-		ids := r.ids.ids(in.job, in.attempt, in.path)
-		ctx = withIDs(ctx, &ids)
+// tree returns the ids of the tree of an attempt at a job, or nil when live.
+func (r *Recorder) tree(job string, attempt int) *treeIDs {
+	if r.run == "" {
+		return nil
 	}
-	opts = append(opts, trace.WithTimestamp(at), trace.WithAttributes(attrs...))
-	_, span := r.tracers[stage].Start(ctx, name, opts...)
-	return span
+	return newTreeIDs(r.run, job, attempt)
 }
 
-// under returns a context in which a new span becomes the parent's child.
-func under(parent trace.Span) context.Context {
-	return trace.ContextWithSpan(context.Background(), parent)
+// start starts a span and returns it, with a context in which a new span
+// becomes its child. path and name are its place in its tree.
+func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, name string, at time.Time, attrs []attribute.KeyValue, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	if tree != nil {
+		ctx = tree.with(ctx, path, name)
+	}
+	if opts == nil {
+		opts = make([]trace.SpanStartOption, 0, 2)
+	}
+	opts = append(opts, trace.WithTimestamp(at))
+	if len(attrs) > 0 {
+		opts = append(opts, trace.WithAttributes(attrs...))
+	}
+	return r.tracers[stage].Start(ctx, name, opts...)
 }
 
 // orNow returns at, or the present time where at is zero.

@@ -26,6 +26,8 @@ type Sector struct {
 	r     *Recorder
 	info  SectorInfo
 	span  trace.Span
+	ctx   context.Context // holds the span, so that each child need not make one
+	tree  *treeIDs        // nil when live
 	start time.Time
 	part  *overviewPart // of the run's trace
 
@@ -36,11 +38,6 @@ type Sector struct {
 	verifying []*Phase
 	synthesis extent
 	proving   extent
-}
-
-// place returns the place of a span in the sector's tree.
-func (s *Sector) place(path string) place {
-	return place{job: s.info.Job, attempt: s.info.Attempt, path: path}
 }
 
 // SpanContext returns the context of the sector's root span.
@@ -74,10 +71,9 @@ func (s *Sector) StartPartition(index int, at time.Time) *Partition {
 	if s.info.Partitions > 0 {
 		attrs = append(attrs, PartitionCount.Int(s.info.Partitions))
 	}
-	return s.add(&Partition{
-		s: s, index: index, path: name + "/",
-		span: s.r.start(under(s.span), StagePipeline, s.place(name), name, at, attrs),
-	})
+	p := &Partition{s: s, index: index, path: name}
+	p.ctx, p.span = s.r.start(s.ctx, StagePipeline, s.tree, "", name, at, attrs)
+	return s.add(p)
 }
 
 // WholeSector returns the partition that stands for the whole sector where it
@@ -87,7 +83,7 @@ func (s *Sector) WholeSector() *Partition {
 		return nil
 	}
 	defer guard()
-	return s.add(&Partition{s: s, index: Unknown, span: s.span, whole: true})
+	return s.add(&Partition{s: s, index: Unknown, ctx: s.ctx, span: s.span, whole: true})
 }
 
 // add makes p one of the open partitions.
@@ -95,6 +91,7 @@ func (s *Sector) add(p *Partition) *Partition {
 	s.mu.Lock()
 	late := s.ended
 	if !late {
+		p.open = p.few[:0]
 		s.open = append(s.open, p)
 	}
 	s.mu.Unlock()
@@ -113,7 +110,7 @@ func (s *Sector) Verify(at time.Time) *Phase {
 	defer guard()
 	at = orNow(at)
 	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, start: at}
-	ph.span = s.r.start(under(s.span), StagePipeline, s.place(SpanVerify), SpanVerify, at, nil)
+	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, "", SpanVerify, at, nil)
 	s.mu.Lock()
 	s.verifying = append(s.verifying, ph)
 	s.mu.Unlock()
@@ -168,7 +165,7 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	if err != nil {
 		fail(s.span, at, err)
 	}
-	s.span.End(trace.WithTimestamp(at))
+	s.r.ender.end(s.span, at)
 	s.r.overview.leave(s, at, err, unfinished)
 	s.r.mu.Lock()
 	delete(s.r.open, s)
@@ -184,8 +181,8 @@ func (s *Sector) admit(at time.Time) {
 	if !waiting {
 		return
 	}
-	span := s.r.start(under(s.span), StageQueue, s.place(SpanAdmissionWait), SpanAdmissionWait, s.start, nil)
-	span.End(trace.WithTimestamp(at))
+	_, span := s.r.start(s.ctx, StageQueue, s.tree, "", SpanAdmissionWait, s.start, nil)
+	s.r.ender.end(span, at)
 }
 
 // A Partition is one circuit of a sector, or all of it.
@@ -193,12 +190,14 @@ type Partition struct {
 	s     *Sector
 	index int
 	whole bool
-	path  string
+	path  string // in the sector's tree
 	span  trace.Span
+	ctx   context.Context // holds the span
 
 	// Guarded by the sector's mu.
 	ended bool
 	open  []*Phase
+	few   [2]*Phase // open's first array
 }
 
 // Context returns ctx with the partition's span in it, for spans of the
@@ -211,52 +210,53 @@ func (p *Partition) Context(ctx context.Context) context.Context {
 }
 
 // Synthesis starts the synthesis on a worker, which may be Unknown.
-func (p *Partition) Synthesis(worker int, at time.Time) *Phase {
+func (p *Partition) Synthesis(worker int, at time.Time, more ...attribute.KeyValue) *Phase {
 	if p == nil {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
 	p.s.admit(at)
-	attrs := p.attributes(1)
+	attrs := append(p.attributes(1+len(more)), more...)
 	if worker >= 0 {
 		attrs = append(attrs, SynthesisWorker.Int(worker))
 	}
-	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, at, attrs)
+	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, nil, at, attrs)
 	p.s.r.overview.synthesisStarted(at)
 	return ph
 }
 
 // Queue starts the wait of a synthesized partition for a GPU worker, which
 // [Phase.PickUp] ends.
-func (p *Partition) Queue(at time.Time) *Phase {
+func (p *Partition) Queue(at time.Time, more ...attribute.KeyValue) *Phase {
 	if p == nil {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
 	depth := p.s.r.overview.offered(at)
-	return p.phase(phaseQueue, StageQueue, SpanQueueWait, at, append(p.attributes(1), QueueDepth.Int(depth)))
+	attrs := append(p.attributes(1+len(more)), more...)
+	return p.phase(phaseQueue, StageQueue, SpanQueueWait, nil, at, append(attrs, QueueDepth.Int(depth)))
 }
 
 // Prove starts the work of a GPU worker on the partition. Worker and device,
 // an ordinal, may be Unknown.
-func (p *Partition) Prove(worker, device int, at time.Time) *Phase {
+func (p *Partition) Prove(worker, device int, at time.Time, more ...attribute.KeyValue) *Phase {
 	if p == nil {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
 	l := p.s.r.overview.lane(device)
-	attrs := append(p.attributes(2+len(l.attrs)), l.attrs...)
+	attrs := append(p.attributes(2+len(l.attrs)+len(more)), l.attrs...)
+	attrs = append(attrs, more...)
 	if worker >= 0 {
 		attrs = append(attrs, GPUWorker.Int(worker))
 	}
 	if p.s.r.backend != "" {
 		attrs = append(attrs, Backend.String(p.s.r.backend))
 	}
-	ph := p.phase(phaseProve, StageGPU, SpanProve, at, attrs)
-	ph.lane = l
+	ph := p.phase(phaseProve, StageGPU, SpanProve, l, at, attrs)
 	p.s.r.overview.proveStarted(l, ph.span.SpanContext(), at)
 	return ph
 }
@@ -272,16 +272,10 @@ func (p *Partition) attributes(more int) []attribute.KeyValue {
 }
 
 // phase starts a phase directly under the partition.
-func (p *Partition) phase(kind phaseKind, stage Stage, name string, at time.Time, attrs []attribute.KeyValue) *Phase {
-	ph := &Phase{s: p.s, p: p, kind: kind, stage: stage, start: at}
-	if p.s.r.ids != nil {
-		ph.path = p.path + name
-	}
-	ph.span = p.s.r.start(under(p.span), stage, p.s.place(ph.path), name, at, attrs)
+func (p *Partition) phase(kind phaseKind, stage Stage, name string, l *lane, at time.Time, attrs []attribute.KeyValue) *Phase {
+	ph := &Phase{s: p.s, p: p, kind: kind, stage: stage, name: name, lane: l, start: at}
+	ph.ctx, ph.span = p.s.r.start(p.ctx, stage, p.s.tree, p.path, name, at, attrs)
 	p.s.mu.Lock()
-	if p.open == nil {
-		p.open = make([]*Phase, 0, 2)
-	}
 	p.open = append(p.open, ph)
 	p.s.mu.Unlock()
 	return ph
@@ -347,5 +341,5 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	if err != nil {
 		fail(p.span, at, err)
 	}
-	p.span.End(trace.WithTimestamp(at))
+	s.r.ender.end(p.span, at)
 }

@@ -17,12 +17,16 @@ import (
 
 // A printer gives the account of a conversion on the way.
 type printer interface {
-	// run tells of a run that was converted under an id. jaeger is the address
-	// of a Jaeger, or empty.
-	run(r *run.Run, id, jaeger string) error
-	// delivered ends the account; to is the file that the spans went to, or
-	// empty.
+	// run tells of a run that was converted under an id.
+	run(r *run.Run, id string, pages jaeger) error
+	// delivered ends the account; to says where the spans went.
 	delivered(d tracing.Delivery, to string) error
+}
+
+// A jaeger is where the pages of a Jaeger are, if anywhere.
+type jaeger struct {
+	url     string // or empty
+	service string // base of the spans' services
 }
 
 // An account says what a run holds and where its traces are.
@@ -69,7 +73,7 @@ type sectorLink struct {
 	link
 }
 
-func newAccount(r *run.Run, id, jaeger string) account {
+func newAccount(r *run.Run, id string, pages jaeger) account {
 	a := account{
 		Name: r.Name, Run: id, Epoch: epochAccount{Time: r.Epoch.Time, Source: r.Epoch.Source},
 		Start: r.Time(max(r.First, 0)), End: r.Time(max(r.Last, 0)),
@@ -97,23 +101,23 @@ func newAccount(r *run.Run, id, jaeger string) account {
 		}
 	}
 	for part := range tracing.RunTraces(len(r.Sectors)) {
-		a.Overview = append(a.Overview, newLink(id, "", part+1, jaeger))
+		a.Overview = append(a.Overview, newLink(id, "", part+1, pages))
 	}
-	if jaeger != "" {
-		a.Search = searchURL(jaeger, a.Start, a.End)
+	if pages.url != "" {
+		a.Search = pages.search(a.Start, a.End)
 	}
 	return a
 }
 
-func newLink(id, job string, attempt int, jaeger string) link {
+func newLink(id, job string, attempt int, pages jaeger) link {
 	l := link{TraceID: tracing.TraceIDFor(id, job, attempt).String()}
-	if jaeger != "" {
-		l.URL = strings.TrimRight(jaeger, "/") + "/trace/" + l.TraceID
+	if pages.url != "" {
+		l.URL = strings.TrimRight(pages.url, "/") + "/trace/" + l.TraceID
 	}
 	return l
 }
 
-func newSectorLink(id string, s *run.Sector, jaeger string) sectorLink {
+func newSectorLink(id string, s *run.Sector, pages jaeger) sectorLink {
 	state := "finished"
 	switch s.State() {
 	case run.Failed:
@@ -121,21 +125,21 @@ func newSectorLink(id string, s *run.Sector, jaeger string) sectorLink {
 	case run.Incomplete:
 		state = "unfinished"
 	}
-	return sectorLink{s.Job, s.Attempt, state, newLink(id, s.Job, s.Attempt, jaeger)}
+	return sectorLink{s.Job, s.Attempt, state, newLink(id, s.Job, s.Attempt, pages)}
 }
 
-// searchURL returns the address of Jaeger's search for the run's sectors, over
-// the run's own time: a log of last month is not in the last hour.
-func searchURL(jaeger string, start, end time.Time) string {
+// search returns the address of the search for the run's sectors, over the run's
+// own time: a log of last month is not in the last hour.
+func (j jaeger) search(start, end time.Time) string {
 	q := url.Values{
-		"service":   {tracing.StagePipeline.ServiceName(tracing.ServiceNameFromEnv())},
+		"service":   {tracing.StagePipeline.ServiceName(j.service)},
 		"operation": {tracing.SpanSector},
 		"lookback":  {"custom"},
 		"start":     {strconv.FormatInt(start.Add(-time.Second).UnixMicro(), 10)},
 		"end":       {strconv.FormatInt(end.Add(time.Second).UnixMicro(), 10)},
 		"limit":     {"200"},
 	}
-	return strings.TrimRight(jaeger, "/") + "/search?" + q.Encode()
+	return strings.TrimRight(j.url, "/") + "/search?" + q.Encode()
 }
 
 // A jsonPrinter gives the account as one JSON object, written as it comes, so
@@ -145,7 +149,7 @@ type jsonPrinter struct {
 	runs int
 }
 
-func (p *jsonPrinter) run(r *run.Run, id, jaeger string) error {
+func (p *jsonPrinter) run(r *run.Run, id string, pages jaeger) error {
 	w := bufio.NewWriter(p.w)
 	if p.runs == 0 {
 		w.WriteString(`{"runs":[`)
@@ -153,7 +157,7 @@ func (p *jsonPrinter) run(r *run.Run, id, jaeger string) error {
 		w.WriteByte(',')
 	}
 	p.runs++
-	head, err := json.Marshal(newAccount(r, id, jaeger))
+	head, err := json.Marshal(newAccount(r, id, pages))
 	if err != nil {
 		return err
 	}
@@ -164,7 +168,7 @@ func (p *jsonPrinter) run(r *run.Run, id, jaeger string) error {
 		if i > 0 {
 			w.WriteByte(',')
 		}
-		b, err := json.Marshal(newSectorLink(id, s, jaeger))
+		b, err := json.Marshal(newSectorLink(id, s, pages))
 		if err != nil {
 			return err
 		}
@@ -202,12 +206,12 @@ type textPrinter struct {
 // maxSectorLinks bounds the sectors whose traces the text names.
 const maxSectorLinks = 24
 
-func (p *textPrinter) run(r *run.Run, id, jaeger string) error {
+func (p *textPrinter) run(r *run.Run, id string, pages jaeger) error {
 	w := bufio.NewWriter(p.w)
 	if p.runs++; p.runs > 1 {
 		fmt.Fprintln(w)
 	}
-	a := newAccount(r, id, jaeger)
+	a := newAccount(r, id, pages)
 	p.facts(w, &a)
 	if len(r.Sectors) == 0 {
 		return cannotWrite(w.Flush())
@@ -216,7 +220,7 @@ func (p *textPrinter) run(r *run.Run, id, jaeger string) error {
 	if err := report.Waterfall(w, r, report.WaterfallOptions{Width: p.width, Color: p.color, ASCII: !report.UTF8Locale()}); err != nil {
 		return cannotWrite(err)
 	}
-	p.traces(w, r, id, jaeger, &a)
+	p.traces(w, r, id, pages, &a)
 	return cannotWrite(w.Flush())
 }
 
@@ -294,7 +298,7 @@ func epochText(e epochAccount) string {
 }
 
 // traces tells where the run's traces are.
-func (p *textPrinter) traces(w io.Writer, r *run.Run, id, jaeger string, a *account) {
+func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaeger, a *account) {
 	where := func(l link) string {
 		if l.URL != "" {
 			return l.URL
@@ -319,7 +323,7 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id, jaeger string, a *acco
 			break
 		}
 		name := report.Fit(report.Sanitize(s.Label()), 12)
-		l := newSectorLink(id, s, jaeger)
+		l := newSectorLink(id, s, pages)
 		fmt.Fprintf(w, "  %-12s %s", name, where(l.link))
 		if s.Attempt > 1 {
 			fmt.Fprintf(w, " attempt %d", s.Attempt)
@@ -342,9 +346,6 @@ const maxOverviewLinks = 4
 func (p *textPrinter) delivered(d tracing.Delivery, to string) error {
 	if p.runs == 0 {
 		return nil
-	}
-	if to == "" {
-		to = "the OTLP endpoint"
 	}
 	_, err := fmt.Fprintf(p.w, "\n%d of %s delivered to %s\n", d.Delivered, count(d.Ended, "span"), to)
 	return cannotWrite(err)

@@ -186,7 +186,7 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := out.delivered(delivery, o.output); err != nil {
+	if err := out.delivered(delivery, pipeline.String()); err != nil {
 		failures = append(failures, err)
 	}
 	if err != nil {
@@ -236,7 +236,7 @@ func (o *options) convertLog(ctx context.Context, p *tracing.Pipeline, log *conv
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := out.run(u, id, o.jaeger); err != nil {
+		if err := out.run(u, id, jaeger{o.jaeger, p.ServiceName()}); err != nil {
 			return err
 		}
 		if err != nil {

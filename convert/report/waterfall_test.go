@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -26,14 +25,15 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func readRun(t testing.TB, name string) *run.Run {
 	t.Helper()
 	path := filepath.Join("..", "testdata", name+".log")
-	r := run.NewReader(name, run.Options{}, run.Source{
-		Name: name + ".log",
-		Open: func() (io.ReadCloser, error) { return os.Open(path) },
-	})
-	if !r.Next(context.Background()) {
-		t.Fatalf("%s has no run: %v", path, r.Err())
+	log := run.Source{Name: name + ".log", Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	for r, err := range run.Read(t.Context(), name, run.Options{}, log) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
 	}
-	return r.Run()
+	t.Fatalf("%s has no run", path)
+	return nil
 }
 
 func golden(t *testing.T, name string, got []byte) {

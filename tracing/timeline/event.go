@@ -39,12 +39,13 @@ const (
 	Unknown     = -1 // Worker, Duration
 )
 
-// An Event is one line of the log.
+// An Event is one line of the log. The zero Event is of no kind; a Partition
+// of 0 is the first one, so that [WholeSector] has to be said.
 type Event struct {
 	Offset    int64  // ms since the engine started, on a monotonic clock
-	Kind      Kind   //
+	Kind      Kind   // which point of the pipeline was passed
 	Partition int32  // from 0, or WholeSector
-	Worker    int32  // GPU worker, or Unknown
+	Worker    int32  // GPU worker from 0, counted through the devices, or Unknown
 	Duration  int64  // ms by the engine's own timer (synth_ms, gpu_ms), or Unknown
 	Job       []byte // the job's id, without the commas and line ends that a line cannot carry
 	ProofKind []byte // SynthStart of a whole sector: porep-c2, …; else empty

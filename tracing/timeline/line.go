@@ -143,7 +143,7 @@ func (r *Reader) takeSegment(src source, raw []byte, last, ended bool) {
 	q := &r.held
 	text := raw
 	if len(raw) > maxText {
-		q.addMalformed(src, raw, "longer than 64 KiB")
+		q.addMalformed(src, raw, problemLong)
 		return
 	}
 	if bytes.IndexByte(raw, esc) >= 0 {
@@ -177,8 +177,11 @@ func (r *Reader) takeSegment(src source, raw []byte, last, ended bool) {
 		q.addMalformed(src, raw, problem)
 	default:
 		role := cutLine
-		if v == whole && !knownKindStart(e.ProofKind) {
+		if v == whole {
 			role = wholeLine
+			if knownKindStart(e.ProofKind) {
+				role, problem = cutLine, problemCut
+			}
 		}
 		q.addHead(role, src, text, raw, problem)
 	}

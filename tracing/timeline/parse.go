@@ -76,10 +76,7 @@ func parseFast(b []byte, e *Event) int {
 	// The shortest line is far longer than what is read ahead of a check: its
 	// head, and 12 bytes from where a key begins.
 	i := len(marker)
-	if len(b)-i < 8 {
-		return 0
-	}
-	offset, n := longNumber(b[i:])
+	offset, n := leadingNumber(b[i:])
 	i += n
 	if n == 0 || n > maxDigits || len(b)-i < 24 || b[i] != ',' {
 		return 0
@@ -144,7 +141,9 @@ func parseFast(b []byte, e *Event) int {
 		return 0
 	}
 	e.Job = b[job:i:i]
-	i++
+	if i++; i == len(b) {
+		return 0
+	}
 
 	seen := uint8(0)
 	partition, worker := int32(WholeSector), int32(Unknown)
@@ -198,10 +197,7 @@ func parseFast(b []byte, e *Event) int {
 				}
 			case hasMonolithic:
 			default:
-				if len(b)-i < 8 {
-					return 0
-				}
-				v, n := longNumber(b[i:])
+				v, n := leadingNumber(b[i:])
 				i += n
 				if n == 0 || n > maxDigits {
 					return 0
@@ -241,22 +237,9 @@ func parseFast(b []byte, e *Event) int {
 	return i + 1
 }
 
-// digits8 reads the digits that the eight bytes of x, in little-endian order,
-// begin with, and returns how many there are.
-func digits8(x uint64) (v int64, n int) {
-	// Flag the bytes that are no digits, shift out what is behind the first of
-	// them, and add up digits, pairs and fours.
-	x ^= ones * '0'
-	n = bits.TrailingZeros64((x|(x+ones*0x76))&highs) >> 3
-	x <<= 64 - 8*n
-	x = x * (10<<8 + 1) >> 8 & 0x00ff00ff00ff00ff
-	x = x * (100<<16 + 1) >> 16 & 0x0000ffff0000ffff
-	return int64(x * (10000<<32 + 1) >> 32), n
-}
-
-// longNumber reads the digits that b begins with and returns how many there
+// leadingNumber reads the digits that b begins with and returns how many there
 // are; beyond maxDigits, where the value is wrong, it stops counting.
-func longNumber(b []byte) (v int64, n int) {
+func leadingNumber(b []byte) (v int64, n int) {
 	for n < len(b) && n <= maxDigits {
 		d := b[n] - '0'
 		if d > 9 {
@@ -287,7 +270,7 @@ func parse(b []byte, e *Event, strict bool) (v verdict, problem string) {
 	field, rest, more := bytes.Cut(rest, comma)
 	if len(field) == 0 {
 		if !more {
-			return cut, "cut short"
+			return cut, problemCut
 		}
 		return bad, "no offset"
 	}
@@ -296,7 +279,7 @@ func parse(b []byte, e *Event, strict bool) (v verdict, problem string) {
 	case problem != "":
 		return bad, "the offset " + problem
 	case !more:
-		return cut, "cut short"
+		return cut, problemCut
 	}
 
 	field, rest, more = bytes.Cut(rest, comma)
@@ -306,7 +289,7 @@ func parse(b []byte, e *Event, strict bool) (v verdict, problem string) {
 		case more && string(field) == name:
 			e.Kind = Kind(k)
 		case !more && len(field) <= len(name) && string(field) == name[:len(field)]:
-			return cut, "cut short"
+			return cut, problemCut
 		}
 	}
 	if e.Kind == 0 {
@@ -315,7 +298,7 @@ func parse(b []byte, e *Event, strict bool) (v verdict, problem string) {
 
 	field, rest, more = bytes.Cut(rest, comma)
 	if !more {
-		return cut, "cut short"
+		return cut, problemCut
 	}
 	if len(field) == 0 {
 		return bad, "no job id"
@@ -359,11 +342,11 @@ func parseDetail(rest []byte, e *Event, strict bool) (v verdict, problem string)
 			}
 		}
 		if !isPair {
-			if !strict && string(name) == "monolithic" {
+			switch alone := string(name) == "monolithic"; {
+			case alone && !strict:
 				continue
-			}
-			if !more && isKeyPrefix(name) {
-				return cut, "cut short"
+			case !alone && !more && isKeyPrefix(name):
+				return cut, problemCut
 			}
 			return bad, "no value for " + strconv.QuoteToASCII(string(name[:min(len(name), 32)]))
 		}
@@ -379,7 +362,7 @@ func parseDetail(rest []byte, e *Event, strict bool) (v verdict, problem string)
 		}
 		if len(value) == 0 {
 			if !more {
-				return cut, "cut short"
+				return cut, problemCut
 			}
 			return bad, "no value for " + string(name)
 		}

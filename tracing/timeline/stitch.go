@@ -30,7 +30,9 @@ const (
 )
 
 const (
+	problemCut       = "cut short"
 	problemEnds      = "the file ends inside this line"
+	problemLong      = "longer than 64 KiB"
 	problemAmbiguous = "torn, and its rest cannot be told from another's"
 )
 
@@ -89,13 +91,45 @@ type queue struct {
 // busy reports whether the queue holds anything.
 func (q *queue) busy() bool { return q.front < len(q.items) }
 
-// begin makes an empty queue reuse its memory.
+// begin reuses the memory of what has been yielded.
 func (q *queue) begin() {
-	if !q.busy() {
+	switch {
+	case !q.busy():
 		q.items, q.edges = q.items[:0], q.edges[:0]
 		q.front, q.heads = 0, 0
 		q.chunk, q.size = q.chunk[:0], 0
+	case q.front >= maxHeld/2:
+		// Torn line upon torn line: the queue is never empty.
+		q.compact()
 	}
+}
+
+// compact drops the items that have been yielded.
+func (q *queue) compact() {
+	dropped := q.front
+	n := copy(q.items, q.items[dropped:])
+	clear(q.items[n:])
+	q.items, q.front, q.size = q.items[:n], 0, 0
+	for i := range q.items {
+		it := &q.items[i]
+		it.firstEdge, it.endEdge = 0, 0
+		q.size += len(it.text) + len(it.rec.Text) + len(it.rec.Prefix) + len(it.rec.Event.Job)
+	}
+	edges := q.edges[:0]
+	for _, e := range q.edges {
+		if e.head < dropped || e.tail < dropped {
+			continue
+		}
+		e.head -= dropped
+		e.tail -= dropped
+		it := &q.items[e.tail]
+		if it.endEdge == 0 {
+			it.firstEdge = len(edges)
+		}
+		edges = append(edges, e)
+		it.endEdge = len(edges)
+	}
+	q.edges = edges
 }
 
 // pop moves the record at the front to rec, unless that still waits.
@@ -246,7 +280,7 @@ func (q *queue) join(head *item, line []byte, e *Event) bool {
 
 // full reports whether the queue has reached a limit.
 func (q *queue) full() bool {
-	return len(q.items) > maxHeld || q.size > maxHeldBytes || q.heads > maxHeads
+	return len(q.items)-q.front > maxHeld || q.size > maxHeldBytes || q.heads > maxHeads
 }
 
 // endLine is told that the items of the line have all been queued.
@@ -283,7 +317,9 @@ func (q *queue) settleUntil(line int64) {
 }
 
 // settleForced decides about the head, the first that waits, if it has no tail
-// or if there are tails that can be no other's. It reports whether it did.
+// or if there are tails that can only be its own, or only its own and those of
+// heads with the same text: which of these has which tail makes no difference.
+// It reports whether it decided.
 func (q *queue) settleForced(head int) bool {
 	q.inHeads, q.inTails = append(q.inHeads[:0], head), q.inTails[:0]
 	tails := 0
@@ -292,17 +328,36 @@ func (q *queue) settleForced(head int) bool {
 			continue
 		}
 		tails++
-		if q.options(e.tail) == 1 {
+		if q.onlyLike(head, e.tail) {
 			q.inTails = append(q.inTails, e.tail)
 		}
 	}
-	switch {
-	case tails > 0 && len(q.inTails) == 0:
+	if tails > 0 && len(q.inTails) == 0 {
 		return false
-	case len(q.inTails) > 1:
+	}
+	for _, t := range q.inTails {
+		for _, e := range q.candidates(t) {
+			if q.items[e.head].state == headState && !slices.Contains(q.inHeads, e.head) {
+				q.inHeads = append(q.inHeads, e.head)
+			}
+		}
+	}
+	if len(q.inTails) > len(q.inHeads) {
 		q.settleAmbiguous()
-	default:
-		q.settleJoined(q.inHeads)
+		return true
+	}
+	q.inHeads, q.inTails = q.inHeads[:1], q.inTails[:min(len(q.inTails), 1)]
+	q.settleJoined(q.inHeads)
+	return true
+}
+
+// onlyLike reports whether the heads that could be the tail's all have the
+// text of the one given.
+func (q *queue) onlyLike(head, tail int) bool {
+	for _, e := range q.candidates(tail) {
+		if it := &q.items[e.head]; it.state == headState && !bytes.Equal(it.text, q.items[head].text) {
+			return false
+		}
 	}
 	return true
 }
@@ -311,16 +366,6 @@ func (q *queue) settleForced(head int) bool {
 func (q *queue) candidates(tail int) []edge {
 	it := &q.items[tail]
 	return q.edges[it.firstEdge:it.endEdge]
-}
-
-// options counts the heads that wait and could be the tail's.
-func (q *queue) options(tail int) (n int) {
-	for _, e := range q.candidates(tail) {
-		if q.items[e.head].state == headState {
-			n++
-		}
-	}
-	return n
 }
 
 // component collects the heads and tails that share edges with the head, and

@@ -70,11 +70,11 @@ func appendPair(b []byte, detail int, key string, v int64) []byte {
 
 // appendWord appends w with '_' for what the middle of a line cannot carry.
 func appendWord(b, w []byte) []byte {
-	for _, c := range w {
+	b = append(b, w...)
+	for i, c := range b[len(b)-len(w):] {
 		if c == ',' || c < 0x20 || c == 0x7f {
-			c = '_'
+			b[len(b)-len(w)+i] = '_'
 		}
-		b = append(b, c)
 	}
 	if len(w) == 0 || hasSuffix(b, marker[:len(marker)-1]) {
 		// An empty job cannot be told from a cut line, and a comma follows.
@@ -96,6 +96,8 @@ func (e *Event) check() error {
 		return fmt.Errorf("offset %d ms is out of range", e.Offset)
 	case len(e.Job) == 0:
 		return errors.New("no job id")
+	case len(e.Job)+len(e.ProofKind) > maxText/2:
+		return errors.New("its job id is too long")
 	case e.Partition > maxIndex:
 		return fmt.Errorf("partition %d is out of range", e.Partition)
 	}
