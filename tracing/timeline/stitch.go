@@ -15,7 +15,8 @@ import (
 // second is the tail of the first. A head waits for as long as its tail may
 // still come; a line that could be the tail of one or more waiting heads waits
 // with them. Once all heads that share tails have waited long enough, they are
-// joined if there is exactly one way to do so that leaves no piece over.
+// joined if there is exactly one way to do so that leaves no piece over; which
+// of several heads with the same text gets which tail makes no difference.
 // Anything else would be a guess, and gives malformed records.
 
 const (
