@@ -9,12 +9,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	convert "github.com/provetrace/provetrace/convert/cli"
+	"github.com/provetrace/provetrace/convert/report"
 )
 
 // Exit codes.
@@ -25,13 +25,21 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Who reads the output may stop to: that is an error like others, so that
+	// what was begun is put in order.
+	signal.Ignore(syscall.SIGPIPE)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := execute(ctx, os.Args[1:], convert.Command())
 	stop()
 	os.Exit(code)
 }
 
-// execute runs the command line and returns the exit code. An error goes to
+// execute runs the command line and returns the exit code. Each error goes to
 // standard error as one line.
 func execute(ctx context.Context, args []string, subcommands ...*cobra.Command) int {
 	root := &cobra.Command{
@@ -40,9 +48,11 @@ func execute(ctx context.Context, args []string, subcommands ...*cobra.Command) 
 		Long: `provetrace makes the proving of Filecoin sectors visible: each partition's
 synthesis, queue wait and GPU phases as OpenTelemetry spans, to be seen as a
 waterfall in Jaeger or any backend that speaks OTLP.`,
-		Version:       version(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Version:                    version(),
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		DisableSuggestions:         true, // execute makes them
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("provetrace {{.Version}}\n")
 	root.AddCommand(subcommands...)
@@ -61,15 +71,27 @@ waterfall in Jaeger or any backend that speaks OTLP.`,
 	if err == nil {
 		return exitDone
 	}
-	if errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted")
+	for _, e := range each(err) {
+		fmt.Fprintf(os.Stderr, "provetrace: %s\n", report.Sanitize(e.Error()))
 	}
-	fmt.Fprintf(os.Stderr, "provetrace: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-	if began {
+	if usage := (interface{ Usage() })(nil); began && !errors.As(err, &usage) {
 		return exitFailed
+	}
+	if called == root && len(args) > 0 {
+		for _, name := range root.SuggestionsFor(args[0]) {
+			fmt.Fprintf(os.Stderr, "Did you mean '%s %s'?\n", root.Name(), name)
+		}
 	}
 	fmt.Fprintf(os.Stderr, "Run '%s --help' for how to use it.\n", called.CommandPath())
 	return exitUsage
+}
+
+// each returns the errors that were joined.
+func each(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 // version returns the module's version, or the commit it was built from.

@@ -32,7 +32,7 @@ func benchmarkConvert(b *testing.B, name string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		logs, err := convert.Logs([]string{name}, false, nil)
+		logs, err := convert.Logs(b.Context(), []string{name}, false, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

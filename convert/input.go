@@ -2,8 +2,8 @@ package convert
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -32,7 +33,8 @@ type Log struct {
 	Size    int64 // bytes as stored, of all pieces; 0 where unknown
 	Sources []run.Source
 
-	read atomic.Int64
+	files []fs.FileInfo
+	read  atomic.Int64
 }
 
 // Read returns how many bytes of the log were read so far, as stored. It may
@@ -42,8 +44,9 @@ func (l *Log) Read() int64 { return l.read.Load() }
 // Logs finds the logs that the arguments name: files, directories (their files
 // that look like logs, without those of subdirectories), glob patterns and
 // [Stdin]. Each file is a log of its own, or with join all are the pieces of
-// one, in the order of a rotation: NAME.2, NAME.1, NAME.
-func Logs(args []string, join bool, stdin io.Reader) ([]*Log, error) {
+// one, in the order of a rotation: NAME.2, NAME.1, NAME. A file that is named
+// twice is read once. Waiting for a pipe or a terminal ends with ctx.
+func Logs(ctx context.Context, args []string, join bool, stdin io.Reader) ([]*Log, error) {
 	var files []string
 	for _, arg := range args {
 		found, err := expand(arg)
@@ -53,16 +56,25 @@ func Logs(args []string, join bool, stdin io.Reader) ([]*Log, error) {
 		files = append(files, found...)
 	}
 	if join {
-		slices.SortStableFunc(files, compareRotation)
+		files = byRotation(files)
 	}
 	var logs []*Log
+	var seen []fs.FileInfo
 	for _, name := range files {
-		if len(logs) == 0 || !join {
-			logs = append(logs, &Log{Name: displayName(name)})
+		l := &Log{Name: displayName(name)}
+		if join && len(logs) > 0 {
+			l = logs[0]
 		}
-		l := logs[len(logs)-1]
-		if err := l.add(name, stdin); err != nil {
+		info, err := l.add(ctx, name, stdin, seen)
+		if err != nil {
 			return nil, err
+		}
+		if info == nil {
+			continue
+		}
+		seen = append(seen, info)
+		if len(logs) == 0 || !join {
+			logs = append(logs, l)
 		}
 	}
 	return logs, nil
@@ -75,33 +87,82 @@ func displayName(name string) string {
 	return name
 }
 
-// add adds a file to a log.
-func (l *Log) add(name string, stdin io.Reader) error {
+// add adds a file to a log and returns what it is, or nil for one that was
+// added before.
+func (l *Log) add(ctx context.Context, name string, stdin io.Reader, seen []fs.FileInfo) (fs.FileInfo, error) {
 	s := run.Source{Name: displayName(name)}
+	info, err := stat(name, stdin)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("cannot read %s: %w", s.Name, reason(err))
+	case slices.ContainsFunc(seen, func(other fs.FileInfo) bool { return same(info, other) }):
+		return nil, nil
+	case info.IsDir():
+		return nil, fmt.Errorf("cannot read %s, which is a directory: name the logs in it", s.Name)
+	}
+	open := func() (io.ReadCloser, error) { return os.Open(name) }
 	if name == Stdin {
-		s.Open = func() (io.ReadCloser, error) { return l.decompress(s.Name, io.NopCloser(stdin)) }
+		open = func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }
+	}
+	if info.Mode().IsRegular() {
+		l.Size += info.Size()
+		s.ModTime = info.ModTime()
 	} else {
-		info, err := os.Stat(name)
+		open = waiting(ctx, open)
+	}
+	s.Open = func() (io.ReadCloser, error) {
+		f, err := open()
 		if err != nil {
-			return fmt.Errorf("cannot read %s: %w", name, reason(err))
+			return nil, fmt.Errorf("cannot read %s: %w", s.Name, reason(err))
 		}
-		if info.IsDir() {
-			return fmt.Errorf("cannot read %s: it is a directory within a directory, name it itself", name)
-		}
-		if info.Mode().IsRegular() {
-			l.Size += info.Size()
-			s.ModTime = info.ModTime()
-		}
-		s.Open = func() (io.ReadCloser, error) {
-			f, err := os.Open(name)
-			if err != nil {
-				return nil, fmt.Errorf("cannot read %s: %w", name, reason(err))
-			}
-			return l.decompress(name, f)
-		}
+		return l.decompress(s.Name, f)
 	}
 	l.Sources = append(l.Sources, s)
-	return nil
+	l.files = append(l.files, info)
+	return info, nil
+}
+
+// stat returns what a file is.
+func stat(name string, stdin io.Reader) (fs.FileInfo, error) {
+	if name != Stdin {
+		return os.Stat(name)
+	}
+	if f, ok := stdin.(*os.File); ok {
+		return f.Stat()
+	}
+	return unknownFile{}, nil
+}
+
+// An unknownFile stands for a reader that is no file.
+type unknownFile struct{ fs.FileInfo }
+
+func (unknownFile) Mode() fs.FileMode { return fs.ModeIrregular }
+func (unknownFile) IsDir() bool       { return false }
+
+func same(a, b fs.FileInfo) bool { return a == b || os.SameFile(a, b) }
+
+// Reads reports whether a file is among those that the log is read from.
+func (l *Log) Reads(file fs.FileInfo) bool {
+	return slices.ContainsFunc(l.files, func(f fs.FileInfo) bool { return same(f, file) })
+}
+
+// waiting returns how to open what may keep its reader waiting for ever, such
+// as a pipe or a terminal: the waiting ends with ctx.
+func waiting(ctx context.Context, open func() (io.ReadCloser, error)) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		r, w := io.Pipe()
+		// A read that never returns cannot be waited for.
+		go func() {
+			defer context.AfterFunc(ctx, func() { w.CloseWithError(context.Cause(ctx)) })()
+			f, err := open()
+			if err == nil {
+				defer f.Close()
+				_, err = io.CopyBuffer(w, struct{ io.Reader }{f}, make([]byte, 256<<10))
+			}
+			w.CloseWithError(err)
+		}()
+		return r, nil
+	}
 }
 
 // reason returns the system's reason for a failure, without the call and the
@@ -159,66 +220,193 @@ func expand(arg string) ([]string, error) {
 	return files, nil
 }
 
-var rotation = regexp.MustCompile(`^(.*?)(?:\.([0-9]+))?(?:\.(?:gz|zst))?$`)
+// rotated matches the name of a piece of a rotated log: cuzk.log, cuzk.log.1,
+// cuzk.log.2.gz, cuzk.log-20260218.zst, cuzk.log.2026-02-18T14.
+var rotated = regexp.MustCompile(`^(.*?)(?:\.([0-9]{1,6})|[.-]([0-9]{4}-?[0-9]{2}-?[0-9]{2}[0-9T_.:-]*?))?(?:\.(?:gz|zst))?$`)
 
-// compareRotation orders the pieces of a rotated log from the oldest to the
-// newest: of one name, a higher number is older and none is the newest.
-func compareRotation(a, b string) int {
-	ma, mb := rotation.FindStringSubmatch(a), rotation.FindStringSubmatch(b)
-	if ma[1] != mb[1] {
-		return 0 // of different names: as given
+// byRotation puts the pieces of each rotated log in the order in which they
+// were written: those with dates, the highest number, the lowest, and the one
+// without either. Logs of different names stay in the order given.
+func byRotation(files []string) []string {
+	type piece struct {
+		file, date string
+		number     int
+		log        int // by the first mention of its name
 	}
-	number := func(s string) int {
-		n, _ := strconv.Atoi(s)
-		return n
+	logs := make(map[string]int)
+	pieces := make([]piece, len(files))
+	for i, f := range files {
+		m := rotated.FindStringSubmatch(f)
+		if m == nil {
+			m = []string{f, f, "", ""} // a name with a newline
+		}
+		if _, ok := logs[m[1]]; !ok {
+			logs[m[1]] = len(logs)
+		}
+		number, _ := strconv.Atoi(m[2])
+		pieces[i] = piece{f, m[3], number, logs[m[1]]}
 	}
-	return cmp.Compare(number(mb[2]), number(ma[2]))
+	slices.SortStableFunc(pieces, func(a, b piece) int {
+		return cmp.Or(
+			cmp.Compare(a.log, b.log),
+			-cmp.Compare(min(len(a.date), 1), min(len(b.date), 1)),
+			cmp.Compare(a.date, b.date),
+			-cmp.Compare(a.number, b.number),
+		)
+	})
+	sorted := make([]string, len(files))
+	for i, p := range pieces {
+		sorted[i] = p.file
+	}
+	return sorted
 }
 
-// maxWindow bounds the memory that a compressed log can ask for.
-const maxWindow = 64 << 20
+// Rotated returns two of the logs that look like pieces of one that was
+// rotated, if there are such.
+func Rotated(logs []*Log) (older, newer string, ok bool) {
+	byName := make(map[string]string)
+	for _, l := range logs {
+		m := rotated.FindStringSubmatch(l.Name)
+		if m == nil {
+			continue
+		}
+		if other, ok := byName[m[1]]; ok {
+			pair := byRotation([]string{other, l.Name})
+			return pair[0], pair[1], true
+		}
+		byName[m[1]] = l.Name
+	}
+	return "", "", false
+}
 
-// decompress returns the text of a stored log: it tells gzip and zstd by their
+// maxWindow bounds the memory that a compressed log can ask for: by what the
+// zstd command takes too, unless told otherwise, and makes with --long.
+const maxWindow = 128 << 20
+
+// A format is how a log is stored, as its first bytes tell.
+type format struct {
+	magic string // bytes; a ? stands for any
+	name  string
+	open  func(io.Reader) (io.Reader, func(), error) // nil if it cannot be read
+	tool  string                                     // that decompresses it, if it cannot be read
+}
+
+var formats = []format{
+	{magic: "\x1f\x8b", name: "gzip", open: openGzip},
+	{magic: "\x28\xb5\x2f\xfd", name: "zstd", open: openZstd},
+	{magic: "?\x2a\x4d\x18", name: "zstd", open: openZstd}, // a frame to skip, which pzstd begins with
+	{magic: "\xfd7zXZ", name: "xz", tool: "xz -d"},
+	{magic: "BZh", name: "bzip2", tool: "bunzip2"},
+	{magic: "\x04\x22\x4d\x18", name: "lz4", tool: "lz4 -d"},
+	{magic: "PK\x03\x04", name: "zip", tool: "unzip"},
+}
+
+func (f *format) is(head []byte) bool {
+	for i := range len(f.magic) {
+		if i >= len(head) || f.magic[i] != '?' && f.magic[i] != head[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func openGzip(r io.Reader) (io.Reader, func(), error) {
+	z, err := gzip.NewReader(r)
+	return z, func() {}, err
+}
+
+func openZstd(r io.Reader) (io.Reader, func(), error) {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return nil, nil, err
+	}
+	return z, z.Close, nil
+}
+
+// decompress returns the text of a stored log: it tells how it is stored by its
 // first bytes, whatever the name.
 func (l *Log) decompress(name string, f io.ReadCloser) (io.ReadCloser, error) {
 	counted := bufio.NewReaderSize(&countingReader{f, &l.read}, 128<<10)
-	head, err := counted.Peek(4)
+	head, err := counted.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f.Close()
 		return nil, fmt.Errorf("cannot read %s: %w", name, reason(err))
 	}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(counted)
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("cannot read %s as gzip: %w", name, err)
-		}
-		return &stored{z, z, f}, nil
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(counted, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("cannot read %s as zstd: %w", name, err)
-		}
-		return &stored{z, z.IOReadCloser(), f}, nil
+	i := slices.IndexFunc(formats, func(f format) bool { return f.is(head) })
+	if i < 0 {
+		return &stored{Reader: counted, file: f}, nil
 	}
-	return &stored{Reader: counted, file: f}, nil
+	as := &formats[i]
+	if as.open == nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot read %s, which is compressed by %s: decompress it with %s", name, as.name, as.tool)
+	}
+	text, closeText, err := as.open(counted)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot read %s: %w", name, damage(as.name, err))
+	}
+	return &stored{Reader: text, format: as.name, closeText: closeText, file: f}, nil
 }
 
 // A stored is a log in its stored form.
 type stored struct {
 	io.Reader
-	decoder io.Closer // nil for plain text
-	file    io.Closer
+	format    string // empty for plain text
+	closeText func()
+	file      io.Closer
+}
+
+func (s *stored) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	switch {
+	case err == nil || err == io.EOF:
+	case s.format != "":
+		err = damage(s.format, err)
+	default:
+		err = reason(err)
+	}
+	return n, err
 }
 
 func (s *stored) Close() error {
-	if s.decoder != nil {
-		s.decoder.Close()
+	if s.closeText != nil {
+		s.closeText()
 	}
 	return s.file.Close()
 }
+
+// damage says what is wrong with compressed data.
+func damage(format string, err error) error {
+	what := ""
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		what = "it ends in the middle of its %s data"
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		what = "its %s data asks for more than " + strconv.Itoa(maxWindow>>20) + " MiB of memory: decompress it first, with zstd -d --long=31"
+	case isCorrupt(err):
+		what = "its %s data is damaged"
+	default:
+		return reason(err)
+	}
+	return &hint{fmt.Sprintf(what, format), err}
+}
+
+// isCorrupt reports whether an error comes from a decoder and not from a file.
+func isCorrupt(err error) bool {
+	var path *fs.PathError
+	var errno syscall.Errno
+	return !errors.As(err, &path) && !errors.As(err, &errno) && !errors.Is(err, context.Canceled)
+}
+
+// A hint is an error with words for people in the place of its own.
+type hint struct {
+	text string
+	err  error
+}
+
+func (h *hint) Error() string { return h.text }
+func (h *hint) Unwrap() error { return h.err }
 
 type countingReader struct {
 	r io.Reader

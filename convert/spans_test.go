@@ -41,7 +41,7 @@ func convertTo(t testing.TB, o tracing.Options, ro run.Options, names ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs, err := convert.Logs(names, false, nil)
+	logs, err := convert.Logs(t.Context(), names, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,6 +92,8 @@ func readConfig(o Options) (config, error) {
 		c.to = toConsole
 	}
 	if c.to == toNothing {
+		// Nothing else is looked at, since nothing else is used.
+		c.service = firstOf(o.ServiceName, env("OTEL_SERVICE_NAME"), DefaultServiceName)
 		return c, nil
 	}
 	if err := checkSDKVariables(); err != nil {

@@ -152,13 +152,17 @@ func (c *otlpConfig) explainHTTP(err error, text string, say func(string, ...any
 
 // isClosed tells whether the connection broke before there was an answer.
 func isClosed(text string) bool {
-	return strings.Contains(text, "broken pipe") || strings.Contains(text, "connection reset by peer") || strings.HasSuffix(text, "EOF")
+	return strings.Contains(text, "broken pipe") || strings.Contains(text, "connection reset by peer") ||
+		strings.Contains(text, "use of closed network connection") ||
+		strings.Contains(text, "client conn could not be established") || strings.HasSuffix(text, "EOF")
 }
 
-// explainClosed guesses at why. A server that misses a client certificate may
-// close before the client has read its alert, and so may one that misses TLS.
+// explainClosed guesses at why. A server may close before the client has read
+// that it wants TLS, a client certificate or another protocol.
 func (c *otlpConfig) explainClosed(say func(string, ...any) error) error {
 	switch {
+	case c.tls == nil && !c.grpc:
+		return say("%s closes the connection: if it is OTLP's gRPC port set OTEL_EXPORTER_OTLP_PROTOCOL=%s, if it wants TLS give the endpoint as https://", c.url, protocolGRPC)
 	case c.tls == nil:
 		return say("%s closes the connection: if it wants TLS, give the endpoint as https://", c.url)
 	case len(c.tls.Certificates) == 0:

@@ -23,7 +23,10 @@ func ParseJob(job string) (miner, sector uint64, ok bool) {
 	}
 	miner, errM := strconv.ParseUint(m, 10, 63)
 	sector, errS := strconv.ParseUint(s, 10, 63)
-	return miner, sector, errM == nil && errS == nil
+	if errM != nil || errS != nil {
+		return 0, 0, false
+	}
+	return miner, sector, true
 }
 
 // SectorLabel returns the short name of a job's sector: its number, else the
@@ -42,9 +45,8 @@ func SectorLabel(job string) string {
 	return job
 }
 
-// sectorAttributes returns what is known of a sector, as attributes.
-func sectorAttributes(info SectorInfo) []attribute.KeyValue {
-	attrs := make([]attribute.KeyValue, 0, 8)
+// append appends what is known of a sector, as attributes.
+func (info *SectorInfo) append(attrs []attribute.KeyValue) []attribute.KeyValue {
 	attrs = append(attrs, JobID.String(info.Job), Attempt.Int(info.Attempt))
 	if info.ProofKind != "" {
 		attrs = append(attrs, ProofKind.String(info.ProofKind))

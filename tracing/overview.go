@@ -1,8 +1,8 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -62,8 +62,8 @@ type lane struct {
 	cause     string    // of the idle time; empty until time has passed since it began
 	gaps      int       // idle spans so far, for their ids
 
-	proofs [2 * maxLinks]proof // a ring of the latest
-	next   int
+	proofs  [2 * maxLinks]proof // a ring of the latest
+	started uint64              // proofs so far
 }
 
 // A proof is a gpu prove span that holds, or held, a device.
@@ -82,9 +82,10 @@ type overview struct {
 	unknown      *lane   // work on a device that is not known
 	part         *overviewPart
 	parts        int
-	waiting      int // partitions in the queue
+	queued       int
+	ready        int // partitions that are synthesized and not yet being proved
 	synthesizing int
-	last         time.Time // the latest end
+	last         time.Time // the latest end of a sector
 }
 
 // An overviewPart is one trace of the run.
@@ -94,7 +95,8 @@ type overviewPart struct {
 	ctx      context.Context // holds root
 	tree     *treeIDs        // nil when live
 	start    time.Time
-	cause    string    // why devices are idle at its start
+	working  time.Time // when devices could first have work; zero until then
+	cause    string    // why devices are idle since then; empty until time has passed
 	last     time.Time // the latest end of a sector
 	entered  int       // sectors
 	open     int
@@ -106,18 +108,30 @@ func (o *overview) init(r *Recorder, devices []Device) {
 	o.r = r
 	o.unknown = &lane{device: Device{Ordinal: Unknown}, attrs: Device{Ordinal: Unknown}.attributes()}
 	for _, d := range devices {
-		o.addLane(d)
+		if d.Ordinal >= 0 && o.find(d.Ordinal) == nil {
+			o.addLane(d)
+		}
 	}
+}
+
+// find returns the lane of a device, or nil.
+func (o *overview) find(ordinal int) *lane {
+	for _, l := range o.lanes {
+		if l.device.Ordinal == ordinal {
+			return l
+		}
+	}
+	return nil
 }
 
 // addLane adds the lane of a device that has none yet.
 func (o *overview) addLane(d Device) *lane {
 	l := &lane{device: d, attrs: d.attributes()}
-	at, _ := slices.BinarySearchFunc(o.lanes, d.Ordinal, func(l *lane, ordinal int) int { return l.device.Ordinal - ordinal })
+	at, _ := slices.BinarySearchFunc(o.lanes, d.Ordinal, func(l *lane, ordinal int) int { return cmp.Compare(l.device.Ordinal, ordinal) })
 	o.lanes = slices.Insert(o.lanes, at, l)
 	if o.part != nil {
 		o.openLane(l)
-		l.idleSince, l.cause = o.part.start, o.part.cause
+		l.idleSince, l.cause = o.part.working, o.part.cause
 	}
 	return l
 }
@@ -129,29 +143,30 @@ func (o *overview) lane(ordinal int) *lane {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, l := range o.lanes {
-		if l.device.Ordinal == ordinal {
-			return l
-		}
+	if l := o.find(ordinal); l != nil {
+		return l
 	}
 	return o.addLane(Device{Ordinal: ordinal})
 }
 
-// enter counts a sector into the run's trace, which it may begin.
-func (o *overview) enter(s *Sector) *overviewPart {
+// enter counts a sector that starts at some time into the run's trace, which it
+// may begin. from is when its own trace starts, which can be long before.
+func (o *overview) enter(from, at time.Time) *overviewPart {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.advance(s.start)
-	if o.part != nil && o.part.entered >= sectorsPerTrace {
+	o.advance(at)
+	switch {
+	case o.part == nil:
+		o.beginPart(from)
+	case o.part.entered >= sectorsPerTrace:
 		for _, l := range o.lanes {
 			if l.busy == 0 && l.cause != "" {
-				o.idle(l, s.start)
+				o.idle(l, at)
 			}
 		}
-		o.finishPart(s.start)
-	}
-	if o.part == nil {
-		o.beginPart(s.start)
+		o.finishPart(at)
+		o.beginPart(at)
+		o.begin(at)
 	}
 	o.part.entered++
 	o.part.open++
@@ -162,22 +177,36 @@ func (o *overview) enter(s *Sector) *overviewPart {
 // lists them on top.
 func (o *overview) beginPart(at time.Time) {
 	o.parts++
-	o.part = &overviewPart{number: o.parts, start: at, labels: make(map[string]int)}
+	o.part = &overviewPart{start: at, labels: make(map[string]int)}
 	// Every job has a name, so that no sector's ids are those of a part of the
 	// run's trace.
 	o.part.tree = o.r.tree("", o.parts)
-	o.part.ctx, o.part.root = o.r.start(context.Background(), StagePipeline, o.part.tree, "", SpanRun, at, o.r.backendAttributes())
+	d := newDraft()
+	d.attrs = o.r.appendBackend(d.attrs)
+	o.part.ctx, o.part.root = o.r.start(context.Background(), StagePipeline, o.part.tree, "", SpanRun, at, d)
 	for _, l := range o.lanes {
 		o.openLane(l)
-		if l.busy == 0 && l.idleSince.IsZero() {
+	}
+}
+
+// begin notes when devices could first have work in the present part: until
+// then, they are not idle.
+func (o *overview) begin(at time.Time) {
+	if o.part == nil || !o.part.working.IsZero() {
+		return
+	}
+	o.part.working = at
+	for _, l := range o.lanes {
+		if l.idleSince.IsZero() {
 			l.idleSince = at
 		}
 	}
 }
 
 func (o *overview) openLane(l *lane) {
-	name := DeviceSpanName(l.device.Ordinal)
-	l.ctx, l.span = o.r.start(o.part.ctx, StageGPU, o.part.tree, "", name, o.part.start, l.attrs)
+	d := newDraft()
+	d.attrs = append(d.attrs, l.attrs...)
+	l.ctx, l.span = o.r.start(o.part.ctx, StageGPU, o.part.tree, "", DeviceSpanName(l.device.Ordinal), o.part.start, d)
 }
 
 // finishPart ends the lanes of the present trace. Its root ends with the last
@@ -192,9 +221,7 @@ func (o *overview) finishPart(at time.Time) {
 	}
 	o.part = nil
 	part.complete = true
-	if at.After(part.last) {
-		part.last = at
-	}
+	part.last = later(part.last, at)
 	part.end(&o.r.ender)
 }
 
@@ -207,66 +234,69 @@ func (p *overviewPart) end(e *ender) {
 
 // leave puts a sector that has ended into its part of the run's trace.
 func (o *overview) leave(s *Sector, at time.Time, err error, unfinished bool) {
+	s.mu.Lock()
+	synthesis, proving := s.synthesis, s.proving
+	s.mu.Unlock()
+
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
-	if at.After(o.last) {
-		o.last = at
-	}
+	o.last = later(o.last, at)
 	part := s.part
+	part.last = later(part.last, at)
 	name := SectorSpanName(s.info.Job)
 	path := strconv.Itoa(part.labels[name])
 	part.labels[name]++
-	ctx, span := o.r.start(part.ctx, StagePipeline, part.tree, path, name, s.start, sectorAttributes(s.info),
-		trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()}))
-	for _, e := range []struct {
-		stage Stage
-		name  string
-		extent
-		attrs []attribute.KeyValue
-	}{
-		{StageSynthesis, SpanSynthesis, s.synthesis, nil},
-		{StageGPU, SpanProve, s.proving, o.unknown.attrs},
-	} {
-		if !e.from.IsZero() {
-			_, in := o.r.start(ctx, e.stage, part.tree, path+"/"+name, e.name, e.from, e.attrs)
-			o.r.ender.end(in, e.to)
-		}
-	}
+	d := newDraft()
+	d.attrs = s.info.append(d.attrs)
+	d.opts = append(d.opts, trace.WithLinks(trace.Link{SpanContext: s.span.SpanContext()}))
+	// A sector can have waited since before the part began.
+	ctx, span := o.r.start(part.ctx, StagePipeline, part.tree, path, name, later(part.start, s.start), d)
+	o.extent(ctx, part, path+"/"+name, StageSynthesis, SpanSynthesis, synthesis)
+	o.extent(ctx, part, path+"/"+name, StageGPU, SpanProve, proving)
 	if unfinished {
 		abandon(span)
 	}
 	if err != nil {
 		fail(span, at, err)
 	}
-	o.r.ender.end(span, at)
-	if at.After(part.last) {
-		part.last = at
-	}
+	o.r.ender.end(span, later(part.start, at))
 	part.open--
 	part.end(&o.r.ender)
 }
 
-func (o *overview) close(at time.Time) {
+// extent makes the span of all of a sector's phases of a kind.
+func (o *overview) extent(ctx context.Context, part *overviewPart, path string, stage Stage, name string, e extent) {
+	if e.from.IsZero() {
+		return
+	}
+	d := newDraft()
+	if stage == StageGPU {
+		d.attrs = append(d.attrs, o.unknown.attrs...)
+	}
+	_, span := o.r.start(ctx, stage, part.tree, path, name, later(part.start, e.from), d)
+	o.r.ender.end(span, later(part.start, e.to))
+}
+
+// close ends the run's trace with the last of its sectors, which all have
+// ended.
+func (o *overview) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.last.IsZero() && o.last.Before(at) {
-		at = o.last
-	}
-	o.advance(at)
+	o.advance(o.last)
 	for _, l := range o.lanes {
-		if neverWorked := l.proofs[0].from.IsZero(); neverWorked {
-			o.idle(l, at)
+		if neverWorked := l.started == 0; neverWorked && l.cause != "" {
+			o.idle(l, o.last)
 		}
 	}
-	o.finishPart(at)
+	o.finishPart(o.last)
 }
 
 // advance settles why devices are idle: what the pipeline does just after a
 // device fell idle is the cause. All that happened at one instant counts as
 // done together, in whatever order it was told.
 func (o *overview) advance(at time.Time) {
-	if o.part != nil && o.part.cause == "" && at.After(o.part.start) {
+	if o.part != nil && o.part.cause == "" && !o.part.working.IsZero() && at.After(o.part.working) {
 		o.part.cause = o.causeNow()
 	}
 	for _, l := range o.lanes {
@@ -279,7 +309,7 @@ func (o *overview) advance(at time.Time) {
 // causeNow returns why a device without work has none.
 func (o *overview) causeNow() string {
 	switch {
-	case o.waiting > 0:
+	case o.ready > 0:
 		return CauseHandoff
 	case o.synthesizing > 0:
 		return CauseSynthesis
@@ -294,8 +324,10 @@ func (o *overview) idle(l *lane, at time.Time) {
 		return
 	}
 	l.gaps++
-	_, span := o.r.start(l.ctx, StageQueue, o.part.tree, fmt.Sprintf("%s/%d", DeviceSpanName(l.device.Ordinal), l.gaps), SpanIdle,
-		l.idleSince, []attribute.KeyValue{IdleCause.String(l.cause), DeviceOrdinal.Int(l.device.Ordinal)})
+	d := newDraft()
+	d.attrs = append(d.attrs, IdleCause.String(l.cause), DeviceOrdinal.Int(l.device.Ordinal))
+	path := DeviceSpanName(l.device.Ordinal) + "/" + strconv.Itoa(l.gaps)
+	_, span := o.r.start(l.ctx, StageQueue, o.part.tree, path, SpanIdle, l.idleSince, d)
 	o.r.ender.end(span, at)
 	l.idleSince = at
 }
@@ -304,23 +336,34 @@ func (o *overview) synthesisStarted(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
+	o.begin(at)
 	o.synthesizing++
 }
 
-func (o *overview) synthesisEnded(at time.Time) {
+// synthesisEnded counts a synthesis as done, and its partition as ready if it
+// has become that.
+func (o *overview) synthesisEnded(ready bool, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
 	o.synthesizing--
+	if ready {
+		o.ready++
+	}
 }
 
-// offered counts a partition into the queue and returns how many were in it.
-func (o *overview) offered(at time.Time) int {
+// offered counts a partition into the queue, and as ready if it has become that
+// only now. It returns how many were in the queue.
+func (o *overview) offered(ready bool, at time.Time) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
-	o.waiting++
-	return o.waiting - 1
+	o.begin(at)
+	if ready {
+		o.ready++
+	}
+	o.queued++
+	return o.queued - 1
 }
 
 // taken counts a partition out of the queue.
@@ -328,13 +371,27 @@ func (o *overview) taken(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
-	o.waiting--
+	o.queued--
 }
 
-func (o *overview) proveStarted(l *lane, sc trace.SpanContext, at time.Time) {
+// givenUp counts a partition that was ready and will not be proved.
+func (o *overview) givenUp(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
+	o.ready--
+}
+
+// proveStarted counts a proof, of a partition that was ready or not, and
+// returns its number among the lane's.
+func (o *overview) proveStarted(l *lane, sc trace.SpanContext, ready bool, at time.Time) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.advance(at)
+	o.begin(at)
+	if ready {
+		o.ready--
+	}
 	if l != o.unknown && l.busy == 0 {
 		if l.cause != "" {
 			o.idle(l, at)
@@ -342,34 +399,38 @@ func (o *overview) proveStarted(l *lane, sc trace.SpanContext, at time.Time) {
 		l.cause = ""
 	}
 	l.busy++
-	l.proofs[l.next] = proof{sc: sc, from: at}
-	l.next = (l.next + 1) % len(l.proofs)
+	number := l.started
+	l.proofs[number%uint64(len(l.proofs))] = proof{sc: sc, from: at}
+	l.started++
+	return number
 }
 
-func (o *overview) proveEnded(l *lane, id trace.SpanID, at time.Time) {
+func (o *overview) proveEnded(l *lane, number uint64, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.advance(at)
 	l.busy--
-	if l.busy == 0 {
-		l.idleSince = at
-	}
-	for i := range l.proofs {
-		if l.proofs[i].sc.SpanID() == id {
-			l.proofs[i].to = at
-		}
+	l.idleSince = later(l.idleSince, at)
+	if l.started-number <= uint64(len(l.proofs)) {
+		l.proofs[number%uint64(len(l.proofs))].to = at
 	}
 }
 
 // held appends the latest proofs that held a device at some time between from
 // and to, at most maxLinks of them, the earliest first.
 func (o *overview) held(scs []trace.SpanContext, ordinal int, from, to time.Time) []trace.SpanContext {
-	l := o.lane(ordinal)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := 1; i <= len(l.proofs) && len(scs) < maxLinks; i++ {
-		p := &l.proofs[(l.next-i+len(l.proofs))%len(l.proofs)]
-		if !p.from.IsZero() && p.from.Before(to) && (p.to.IsZero() || p.to.After(from)) {
+	l := o.unknown
+	if ordinal >= 0 {
+		l = o.find(ordinal)
+	}
+	if l == nil {
+		return scs // it has not worked yet
+	}
+	for n := l.started; n > 0 && l.started-n < uint64(len(l.proofs)) && len(scs) < maxLinks; n-- {
+		p := &l.proofs[(n-1)%uint64(len(l.proofs))]
+		if p.from.Before(to) && (p.to.IsZero() || p.to.After(from)) {
 			scs = append(scs, p.sc)
 		}
 	}

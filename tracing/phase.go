@@ -24,16 +24,17 @@ type Phase struct {
 	s     *Sector
 	p     *Partition // nil for verification
 	outer *Phase     // nil directly under a partition or sector
+	name  string
 	kind  phaseKind
 	stage Stage
-	name  string
+	ended bool // guarded by the sector's mu, like open
 	lane  *lane // of the device, in gpu prove and inside it
 	span  trace.Span
 	ctx   context.Context // holds the span
 	start time.Time
+	proof uint64 // of a gpu prove, among those of its lane
+	path  string // in its sector's tree; empty until it is needed
 
-	// Guarded by the sector's mu.
-	ended bool
 	open  []*Phase
 }
 
@@ -41,7 +42,7 @@ type Phase struct {
 // synthesis, the waits and the device's own phases inside gpu prove. Waits for
 // the device go to the queue's service, the others to the phase's own.
 func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *Phase {
-	if ph == nil {
+	if ph == nil || ph.hasEnded() {
 		return nil
 	}
 	defer guard()
@@ -50,32 +51,78 @@ func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *
 	if name == SpanDeviceWait {
 		in.stage = StageQueue
 	}
+	d := newDraft()
 	if in.stage == StageGPU && ph.lane != nil {
-		attrs = append(ph.lane.attrs[:len(ph.lane.attrs):len(ph.lane.attrs)], attrs...)
+		d.attrs = append(d.attrs, ph.lane.attrs...)
 	}
-	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, ph.path(), name, at, attrs)
-	ph.s.mu.Lock()
-	ph.open = append(ph.open, in)
-	ph.s.mu.Unlock()
-	return in
+	d.attrs = append(d.attrs, attrs...)
+	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, ph.place(), name, at, d)
+	return in.add()
 }
 
-// path returns the phase's place in its sector's tree.
-func (ph *Phase) path() string {
+// siblings returns the open phases beside this one, and whether what they are
+// in has ended.
+func (ph *Phase) siblings() (open *[]*Phase, ended bool) {
 	switch {
-	case ph.s.tree == nil:
-		return ""
 	case ph.outer != nil:
-		return ph.outer.path() + "/" + ph.name
+		return &ph.outer.open, ph.outer.ended
 	case ph.p != nil:
-		return ph.p.path + "/" + ph.name
+		return &ph.p.open, ph.p.ended
+	default:
+		return &ph.s.verifying, ph.s.ended
 	}
-	return ph.name
+}
+
+// add makes the phase one of the open ones, unless what it is in has ended
+// meanwhile.
+func (ph *Phase) add() *Phase {
+	ph.s.mu.Lock()
+	open, late := ph.siblings()
+	if !late {
+		*open = append(*open, ph)
+	}
+	ph.s.mu.Unlock()
+	if late {
+		ph.end(ph.start, nil, true)
+		return nil
+	}
+	return ph
+}
+
+// hasEnded reports whether nothing can be added to the phase any more.
+func (ph *Phase) hasEnded() bool {
+	ph.s.mu.Lock()
+	defer ph.s.mu.Unlock()
+	return ph.ended
+}
+
+// place returns the phase's place in its sector's tree.
+func (ph *Phase) place() string {
+	if ph.s.tree == nil {
+		return ""
+	}
+	ph.s.mu.Lock()
+	defer ph.s.mu.Unlock()
+	return ph.placeLocked()
+}
+
+func (ph *Phase) placeLocked() string {
+	if ph.path == "" {
+		switch {
+		case ph.outer != nil:
+			ph.path = ph.outer.placeLocked() + "/" + ph.name
+		case ph.p != nil:
+			ph.path = ph.p.path + "/" + ph.name
+		default:
+			ph.path = ph.name
+		}
+	}
+	return ph.path
 }
 
 // Set adds attributes.
 func (ph *Phase) Set(attrs ...attribute.KeyValue) {
-	if ph == nil {
+	if ph == nil || ph.hasEnded() {
 		return
 	}
 	defer guard()
@@ -113,7 +160,7 @@ func (ph *Phase) Fail(at time.Time, err error) {
 // Unknown, took the partition. The span is linked to the latest of the proofs
 // that held the device meanwhile.
 func (ph *Phase) PickUp(device int, at time.Time) {
-	if ph == nil {
+	if ph == nil || ph.hasEnded() {
 		return
 	}
 	defer guard()
@@ -127,6 +174,7 @@ func (ph *Phase) PickUp(device int, at time.Time) {
 
 func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	s := ph.s
+	at = later(ph.start, at)
 	s.mu.Lock()
 	if ph.ended {
 		s.mu.Unlock()
@@ -135,22 +183,20 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	ph.ended = true
 	open := ph.open
 	ph.open = nil
-	siblings := &s.verifying
-	switch {
-	case ph.outer != nil:
-		siblings = &ph.outer.open
-	case ph.p != nil:
-		siblings = &ph.p.open
-	}
+	siblings, _ := ph.siblings()
 	for i, q := range *siblings {
 		if q == ph {
 			*siblings = append((*siblings)[:i], (*siblings)[i+1:]...)
 			break
 		}
 	}
+	ready := false
 	switch ph.kind {
 	case phaseSynthesis:
 		s.synthesis.cover(ph.start, at)
+		if err == nil && !unfinished && !ph.p.ended {
+			ready, ph.p.ready = !ph.p.ready, true
+		}
 	case phaseProve:
 		s.proving.cover(ph.start, at)
 	}
@@ -161,11 +207,11 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	}
 	switch ph.kind {
 	case phaseSynthesis:
-		s.r.overview.synthesisEnded(at)
+		s.r.overview.synthesisEnded(ready, at)
 	case phaseQueue:
 		s.r.overview.taken(at)
 	case phaseProve:
-		s.r.overview.proveEnded(ph.lane, ph.span.SpanContext().SpanID(), at)
+		s.r.overview.proveEnded(ph.lane, ph.proof, at)
 	}
 	switch {
 	case err != nil:

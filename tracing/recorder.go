@@ -3,6 +3,8 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // Unknown stands for a worker or a device that is not known.
@@ -29,8 +32,9 @@ type Tracers interface {
 type RecorderOptions struct {
 	// Run, where not empty, names a run that is replayed. All ids then follow
 	// from it and from the places of the spans in their trees, so that
-	// replaying a run twice gives the same ids. The tracers have to come from
-	// a pipeline set up with Options.DeterministicIDs.
+	// replaying a run twice gives the same ids. Attempts at a job then differ
+	// in their numbers, and the phases inside another one in their names. The
+	// tracers have to come from a [Pipeline].
 	Run string
 
 	// Backend is the value of prover.backend, absent where empty.
@@ -49,9 +53,10 @@ type RecorderOptions struct {
 // contract: a trace for each sector and one for the run.
 //
 // All methods of a Recorder and of the handles it gives may be called from many
-// goroutines, on nil handles too, and more than once. They never panic and
-// never wait for a backend. A time argument that is zero means now. Facts of
-// one recorder should arrive about in the order of their times, as they do
+// goroutines, on nil handles too, and more than once: what has ended stays as it
+// is, and nothing starts inside it any more. They never panic, and in live use
+// they never wait for a backend. A time argument that is zero means now. Facts
+// of one recorder should arrive about in the order of their times, as they do
 // live: the run's idle spans and the queue's links follow from that order.
 type Recorder struct {
 	tracers [numStages]trace.Tracer
@@ -60,7 +65,8 @@ type Recorder struct {
 	maxOpen int
 
 	mu      sync.Mutex
-	open    map[*Sector]struct{}
+	open    map[int64]*Sector // by the order of their start
+	started int64
 	dropped int64
 	closed  bool
 
@@ -71,7 +77,7 @@ type Recorder struct {
 // NewRecorder returns a recorder whose spans go to the tracers. Close ends
 // what is open.
 func NewRecorder(t Tracers, o RecorderOptions) *Recorder {
-	r := &Recorder{run: o.Run, backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[*Sector]struct{})}
+	r := &Recorder{run: o.Run, backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[int64]*Sector)}
 	for s := range r.tracers {
 		r.tracers[s] = t.Tracer(Stage(s))
 	}
@@ -96,48 +102,63 @@ type SectorInfo struct {
 
 // StartSector starts the trace of a sector, as a child of the span in ctx if
 // there is one. The trace begins when the job was admitted, else at the given
-// time. A nil handle, on which all methods do nothing, comes back where too
-// many sectors are open.
+// time. From the admission to the first synthesis, the sector is in its
+// admission wait. A nil handle, on which all methods do nothing, comes back
+// where too many sectors are open.
 func (r *Recorder) StartSector(ctx context.Context, info SectorInfo, at time.Time) *Sector {
 	if r == nil {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
-	if info.Attempt < 1 {
-		info.Attempt = 1
-	}
+	info.Attempt = max(info.Attempt, 1)
 	s := &Sector{r: r, info: info, start: at}
-	if !info.Admitted.IsZero() && info.Admitted.Before(at) {
+	if !info.Admitted.IsZero() && !info.Admitted.After(at) {
 		s.start, s.waiting = info.Admitted, true
 	}
-	r.mu.Lock()
-	if r.closed || len(r.open) >= r.maxOpen {
-		r.dropped++
-		first := r.dropped == 1
-		r.mu.Unlock()
-		if first {
-			otel.Handle(fmt.Errorf("tracing: more than %d sectors are open, or the recorder is closed: further ones are not recorded; end sectors, or raise MaxOpenSectors", r.maxOpen))
-		}
+	// Close waits here for a sector that is just starting.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.admit(s) {
 		return nil
 	}
-	r.open[s] = struct{}{}
-	r.mu.Unlock()
-
-	s.part = r.overview.enter(s)
+	s.part = r.overview.enter(s.start, at)
 	s.tree = r.tree(info.Job, info.Attempt)
-	s.ctx, s.span = r.start(ctx, StagePipeline, s.tree, "", SpanSector, s.start, append(sectorAttributes(info), r.backendAttributes()...))
+	d := newDraft()
+	d.attrs = r.appendBackend(info.append(d.attrs))
+	s.ctx, s.span = r.start(ctx, StagePipeline, s.tree, "", SpanSector, s.start, d)
 	return s
 }
 
-func (r *Recorder) backendAttributes() []attribute.KeyValue {
-	if r.backend == "" {
-		return nil
+// admit makes s one of the open sectors, if there is room for it.
+func (r *Recorder) admit(s *Sector) bool {
+	r.mu.Lock()
+	ok := !r.closed && len(r.open) < r.maxOpen
+	if ok {
+		r.started++
+		s.number = r.started
+		r.open[s.number] = s
+	} else {
+		r.dropped++
 	}
-	return []attribute.KeyValue{Backend.String(r.backend)}
+	first := !ok && r.dropped == 1
+	r.mu.Unlock()
+	if first {
+		handle(fmt.Errorf("tracing: more than %d sectors are open, or the recorder is closed: further ones are not recorded; end sectors, or raise MaxOpenSectors", r.maxOpen))
+	}
+	return ok
 }
 
-// Dropped returns how many sectors were not recorded since too many were open.
+// appendBackend appends what is known of the backend.
+func (r *Recorder) appendBackend(attrs []attribute.KeyValue) []attribute.KeyValue {
+	if r.backend == "" {
+		return attrs
+	}
+	return append(attrs, Backend.String(r.backend))
+}
+
+// Dropped returns how many sectors were not recorded since too many were open,
+// or since the recorder was closed.
 func (r *Recorder) Dropped() int64 {
 	if r == nil {
 		return 0
@@ -148,7 +169,8 @@ func (r *Recorder) Dropped() int64 {
 }
 
 // Close ends every sector that is still open as unfinished, and the run's own
-// trace. Nothing is recorded afterwards. It must be called.
+// trace, which ends with the last of its sectors. Nothing is recorded
+// afterwards. It must be called.
 func (r *Recorder) Close(at time.Time) {
 	if r == nil {
 		return
@@ -158,14 +180,14 @@ func (r *Recorder) Close(at time.Time) {
 	r.mu.Lock()
 	r.closed = true
 	open := make([]*Sector, 0, len(r.open))
-	for s := range r.open {
-		open = append(open, s)
+	for _, n := range slices.Sorted(maps.Keys(r.open)) {
+		open = append(open, r.open[n])
 	}
 	r.mu.Unlock()
 	for _, s := range open {
 		s.Abandon(at)
 	}
-	r.overview.close(at)
+	r.overview.close()
 	r.ender.close()
 }
 
@@ -191,20 +213,49 @@ func (r *Recorder) tree(job string, attempt int) *treeIDs {
 	return newTreeIDs(r.run, job, attempt)
 }
 
+// A draft is what a span is to start with. Drafts are used again: a tracer
+// copies the attributes of its options.
+type draft struct {
+	attrs []attribute.KeyValue
+	opts  []trace.SpanStartOption
+}
+
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+// newDraft returns an empty draft, which start takes back.
+func newDraft() *draft {
+	d := drafts.Get().(*draft)
+	d.attrs, d.opts = d.attrs[:0], d.opts[:0]
+	return d
+}
+
 // start starts a span and returns it, with a context in which a new span
 // becomes its child. path and name are its place in its tree.
-func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, name string, at time.Time, attrs []attribute.KeyValue, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
-	if tree != nil {
-		ctx = tree.with(ctx, path, name)
+func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, name string, at time.Time, d *draft) (in context.Context, span trace.Span) {
+	in, span = ctx, noop.Span{} // if it panics
+	defer guard()
+	d.opts = append(d.opts, trace.WithTimestamp(at))
+	if tree == nil {
+		if len(d.attrs) > 0 {
+			d.opts = append(d.opts, trace.WithAttributes(d.attrs...))
+		}
+		in, span = r.tracers[stage].Start(ctx, name, d.opts...)
+	} else {
+		in, span = r.tracers[stage].Start(tree.with(ctx, path, name), name, d.opts...)
+		// In a replay, no sampler has to see the attributes. This way they are
+		// copied once, not twice.
+		span.SetAttributes(d.attrs...)
 	}
-	if opts == nil {
-		opts = make([]trace.SpanStartOption, 0, 2)
+	drafts.Put(d)
+	return in, span
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	opts = append(opts, trace.WithTimestamp(at))
-	if len(attrs) > 0 {
-		opts = append(opts, trace.WithAttributes(attrs...))
-	}
-	return r.tracers[stage].Start(ctx, name, opts...)
+	return a
 }
 
 // orNow returns at, or the present time where at is zero.
@@ -215,11 +266,18 @@ func orNow(at time.Time) time.Time {
 	return at
 }
 
-// guard keeps a panic of a span processor or exporter out of the pipeline.
+// guard keeps a panic of a span processor, or of an error's text, out of the
+// pipeline.
 func guard() {
 	if p := recover(); p != nil {
-		otel.Handle(fmt.Errorf("tracing: a span processor panicked, its span is lost: %v", p))
+		handle(fmt.Errorf("tracing: a span is lost, since recording it panicked: %v", p))
 	}
+}
+
+// handle gives an error to OpenTelemetry's handler, which is the program's.
+func handle(err error) {
+	defer func() { _ = recover() }()
+	otel.Handle(err)
 }
 
 // A Failure is the reason of a failure that a log tells, as an error.
@@ -229,18 +287,31 @@ func (f Failure) Error() string { return string(f) }
 
 // fail marks a span as failed at a time, with an exception event.
 func fail(span trace.Span, at time.Time, err error) {
+	defer guard()
 	span.RecordError(err, trace.WithTimestamp(at))
 	span.SetStatus(codes.Error, err.Error())
 }
 
 // abandon marks a span as unfinished.
 func abandon(span trace.Span) {
+	defer guard()
 	span.SetAttributes(Unfinished.Bool(true))
 	span.SetStatus(codes.Error, "the record stops before it ended")
 }
 
+// partitionNames are the names of the partitions that there usually are.
+var partitionNames = func() (names [16]string) {
+	for i := range names {
+		names[i] = "partition " + strconv.Itoa(i)
+	}
+	return names
+}()
+
 // PartitionSpanName returns the name of the span of a partition.
 func PartitionSpanName(index int) string {
+	if index >= 0 && index < len(partitionNames) {
+		return partitionNames[index]
+	}
 	return "partition " + strconv.Itoa(index)
 }
 

@@ -23,13 +23,14 @@ func (e *extent) cover(from, to time.Time) {
 
 // A Sector is the trace of one attempt at a sector's proof.
 type Sector struct {
-	r     *Recorder
-	info  SectorInfo
-	span  trace.Span
-	ctx   context.Context // holds the span, so that each child need not make one
-	tree  *treeIDs        // nil when live
-	start time.Time
-	part  *overviewPart // of the run's trace
+	r      *Recorder
+	number int64 // among the recorder's
+	info   SectorInfo
+	span   trace.Span
+	ctx    context.Context // holds the span, so that each child need not make one
+	tree   *treeIDs        // nil when live
+	start  time.Time
+	part   *overviewPart // of the run's trace
 
 	mu        sync.Mutex
 	waiting   bool // for its admission wait to end
@@ -60,19 +61,19 @@ func (s *Sector) Context(ctx context.Context) context.Context {
 // StartPartition starts the span of a partition, which begins with its
 // synthesis.
 func (s *Sector) StartPartition(index int, at time.Time) *Partition {
-	if s == nil {
+	if s == nil || s.hasEnded() {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
 	name := PartitionSpanName(index)
-	attrs := make([]attribute.KeyValue, 0, 4)
-	attrs = append(attrs, JobID.String(s.info.Job), PartitionIndex.Int(index))
+	d := newDraft()
+	d.attrs = append(d.attrs, JobID.String(s.info.Job), PartitionIndex.Int(index))
 	if s.info.Partitions > 0 {
-		attrs = append(attrs, PartitionCount.Int(s.info.Partitions))
+		d.attrs = append(d.attrs, PartitionCount.Int(s.info.Partitions))
 	}
-	p := &Partition{s: s, index: index, path: name}
-	p.ctx, p.span = s.r.start(s.ctx, StagePipeline, s.tree, "", name, at, attrs)
+	p := &Partition{s: s, index: index, path: name, start: at}
+	p.ctx, p.span = s.r.start(s.ctx, StagePipeline, s.tree, "", name, at, d)
 	return s.add(p)
 }
 
@@ -83,10 +84,18 @@ func (s *Sector) WholeSector() *Partition {
 		return nil
 	}
 	defer guard()
-	return s.add(&Partition{s: s, index: Unknown, ctx: s.ctx, span: s.span, whole: true})
+	return s.add(&Partition{s: s, index: Unknown, ctx: s.ctx, span: s.span, start: s.start, whole: true})
 }
 
-// add makes p one of the open partitions.
+// hasEnded reports whether nothing can start inside the sector any more.
+func (s *Sector) hasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
+}
+
+// add makes p one of the open partitions, unless the sector has ended
+// meanwhile.
 func (s *Sector) add(p *Partition) *Partition {
 	s.mu.Lock()
 	late := s.ended
@@ -96,7 +105,7 @@ func (s *Sector) add(p *Partition) *Partition {
 	}
 	s.mu.Unlock()
 	if late {
-		p.end(time.Now(), nil, true)
+		p.end(p.start, nil, true)
 		return nil
 	}
 	return p
@@ -104,17 +113,14 @@ func (s *Sector) add(p *Partition) *Partition {
 
 // Verify starts the proof's own check.
 func (s *Sector) Verify(at time.Time) *Phase {
-	if s == nil {
+	if s == nil || s.hasEnded() {
 		return nil
 	}
 	defer guard()
 	at = orNow(at)
-	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, start: at}
-	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, "", SpanVerify, at, nil)
-	s.mu.Lock()
-	s.verifying = append(s.verifying, ph)
-	s.mu.Unlock()
-	return ph
+	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, name: SpanVerify, start: at}
+	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, "", SpanVerify, at, newDraft())
+	return ph.add()
 }
 
 // End ends the sector's trace. An error marks it as failed, for that reason.
@@ -148,6 +154,7 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.open, s.verifying = nil, nil
 	s.mu.Unlock()
 
+	at = later(s.start, at)
 	for _, p := range open {
 		if p.whole {
 			p.end(at, err, unfinished)
@@ -168,7 +175,7 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.r.ender.end(s.span, at)
 	s.r.overview.leave(s, at, err, unfinished)
 	s.r.mu.Lock()
-	delete(s.r.open, s)
+	delete(s.r.open, s.number)
 	s.r.mu.Unlock()
 }
 
@@ -178,10 +185,10 @@ func (s *Sector) admit(at time.Time) {
 	waiting := s.waiting
 	s.waiting = false
 	s.mu.Unlock()
-	if !waiting {
+	if !waiting || !at.After(s.start) {
 		return
 	}
-	_, span := s.r.start(s.ctx, StageQueue, s.tree, "", SpanAdmissionWait, s.start, nil)
+	_, span := s.r.start(s.ctx, StageQueue, s.tree, "", SpanAdmissionWait, s.start, newDraft())
 	s.r.ender.end(span, at)
 }
 
@@ -193,9 +200,11 @@ type Partition struct {
 	path  string // in the sector's tree
 	span  trace.Span
 	ctx   context.Context // holds the span
+	start time.Time
 
 	// Guarded by the sector's mu.
 	ended bool
+	ready bool // synthesized, and not yet being proved
 	open  []*Phase
 	few   [2]*Phase // open's first array
 }
@@ -215,15 +224,19 @@ func (p *Partition) Synthesis(worker int, at time.Time, more ...attribute.KeyVal
 		return nil
 	}
 	defer guard()
+	if _, ended := p.begin(phaseSynthesis); ended {
+		return nil
+	}
 	at = orNow(at)
 	p.s.admit(at)
-	attrs := append(p.attributes(1+len(more)), more...)
+	d := p.draft()
+	d.attrs = append(d.attrs, more...)
 	if worker >= 0 {
-		attrs = append(attrs, SynthesisWorker.Int(worker))
+		d.attrs = append(d.attrs, SynthesisWorker.Int(worker))
 	}
-	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, nil, at, attrs)
+	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, nil, at, d)
 	p.s.r.overview.synthesisStarted(at)
-	return ph
+	return ph.add()
 }
 
 // Queue starts the wait of a synthesized partition for a GPU worker, which
@@ -233,10 +246,15 @@ func (p *Partition) Queue(at time.Time, more ...attribute.KeyValue) *Phase {
 		return nil
 	}
 	defer guard()
+	ready, ended := p.begin(phaseQueue)
+	if ended {
+		return nil
+	}
 	at = orNow(at)
-	depth := p.s.r.overview.offered(at)
-	attrs := append(p.attributes(1+len(more)), more...)
-	return p.phase(phaseQueue, StageQueue, SpanQueueWait, nil, at, append(attrs, QueueDepth.Int(depth)))
+	depth := p.s.r.overview.offered(ready, at)
+	d := p.draft()
+	d.attrs = append(append(d.attrs, more...), QueueDepth.Int(depth))
+	return p.phase(phaseQueue, StageQueue, SpanQueueWait, nil, at, d).add()
 }
 
 // Prove starts the work of a GPU worker on the partition. Worker and device,
@@ -246,38 +264,54 @@ func (p *Partition) Prove(worker, device int, at time.Time, more ...attribute.Ke
 		return nil
 	}
 	defer guard()
+	taken, ended := p.begin(phaseProve)
+	if ended {
+		return nil
+	}
 	at = orNow(at)
 	l := p.s.r.overview.lane(device)
-	attrs := append(p.attributes(2+len(l.attrs)+len(more)), l.attrs...)
-	attrs = append(attrs, more...)
+	d := p.draft()
+	d.attrs = append(append(d.attrs, l.attrs...), more...)
 	if worker >= 0 {
-		attrs = append(attrs, GPUWorker.Int(worker))
+		d.attrs = append(d.attrs, GPUWorker.Int(worker))
 	}
-	if p.s.r.backend != "" {
-		attrs = append(attrs, Backend.String(p.s.r.backend))
-	}
-	ph := p.phase(phaseProve, StageGPU, SpanProve, l, at, attrs)
-	p.s.r.overview.proveStarted(l, ph.span.SpanContext(), at)
-	return ph
+	d.attrs = p.s.r.appendBackend(d.attrs)
+	ph := p.phase(phaseProve, StageGPU, SpanProve, l, at, d)
+	ph.proof = p.s.r.overview.proveStarted(l, ph.span.SpanContext(), taken, at)
+	return ph.add()
 }
 
-// attributes returns the attributes of the partition's phases, with room for
-// more.
-func (p *Partition) attributes(more int) []attribute.KeyValue {
-	attrs := make([]attribute.KeyValue, 0, more+1)
-	if !p.whole {
-		attrs = append(attrs, PartitionIndex.Int(p.index))
+// begin prepares for a phase. It reports whether the phase changes if the
+// partition is ready to be proved, and whether the partition has ended, in
+// which there are no new phases.
+func (p *Partition) begin(kind phaseKind) (changed, ended bool) {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if p.ended {
+		return false, true
 	}
-	return attrs
+	switch kind {
+	case phaseQueue:
+		changed, p.ready = !p.ready, true
+	case phaseProve:
+		changed, p.ready = p.ready, false
+	}
+	return changed, false
+}
+
+// draft returns the draft of a phase.
+func (p *Partition) draft() *draft {
+	d := newDraft()
+	if !p.whole {
+		d.attrs = append(d.attrs, PartitionIndex.Int(p.index))
+	}
+	return d
 }
 
 // phase starts a phase directly under the partition.
-func (p *Partition) phase(kind phaseKind, stage Stage, name string, l *lane, at time.Time, attrs []attribute.KeyValue) *Phase {
+func (p *Partition) phase(kind phaseKind, stage Stage, name string, l *lane, at time.Time, d *draft) *Phase {
 	ph := &Phase{s: p.s, p: p, kind: kind, stage: stage, name: name, lane: l, start: at}
-	ph.ctx, ph.span = p.s.r.start(p.ctx, stage, p.s.tree, p.path, name, at, attrs)
-	p.s.mu.Lock()
-	p.open = append(p.open, ph)
-	p.s.mu.Unlock()
+	ph.ctx, ph.span = p.s.r.start(p.ctx, stage, p.s.tree, p.path, name, at, d)
 	return ph
 }
 
@@ -287,7 +321,9 @@ func (p *Partition) Skip(at time.Time) {
 		return
 	}
 	defer guard()
-	p.span.SetAttributes(PartitionSkipped.Bool(true))
+	if _, ended := p.begin(phaseInside); !ended {
+		p.span.SetAttributes(PartitionSkipped.Bool(true))
+	}
 	p.end(orNow(at), nil, false)
 }
 
@@ -318,6 +354,8 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 		return
 	}
 	p.ended = true
+	wasReady := p.ready
+	p.ready = false
 	open := p.open
 	p.open = nil
 	for i, q := range s.open {
@@ -329,8 +367,12 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
+	at = later(p.start, at)
 	for _, ph := range open {
 		ph.end(at, err, true)
+	}
+	if wasReady {
+		s.r.overview.givenUp(at)
 	}
 	if p.whole {
 		return // the span is the sector's

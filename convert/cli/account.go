@@ -2,13 +2,20 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/convert/run"
@@ -19,8 +26,8 @@ import (
 type printer interface {
 	// run tells of a run that was converted under an id.
 	run(r *run.Run, id string, pages jaeger) error
-	// delivered ends the account; to says where the spans went.
-	delivered(d tracing.Delivery, to string) error
+	// end ends the account; to says where the spans went, failures what failed.
+	end(d tracing.Delivery, to string, failures []error) error
 }
 
 // A jaeger is where the pages of a Jaeger are, if anywhere.
@@ -69,7 +76,8 @@ type link struct {
 type sectorLink struct {
 	Job     string `json:"job"`
 	Attempt int    `json:"attempt"`
-	State   string `json:"state"` // finished, failed, unfinished
+	State   string `json:"state"`            // finished, failed, unfinished
+	Reason  string `json:"reason,omitempty"` // why it failed
 	link
 }
 
@@ -77,7 +85,8 @@ func newAccount(r *run.Run, id string, pages jaeger) account {
 	a := account{
 		Name: r.Name, Run: id, Epoch: epochAccount{Time: r.Epoch.Time, Source: r.Epoch.Source},
 		Start: r.Time(max(r.First, 0)), End: r.Time(max(r.Last, 0)),
-		Sectors: len(r.Sectors), WorkersAssumed: r.WorkersAssumed, Input: r.Input,
+		Sectors: len(r.Sectors), GPUs: []gpuAccount{}, WorkersAssumed: r.WorkersAssumed, Input: r.Input,
+		Overview: []link{},
 	}
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		ms := float64(u) / float64(time.Millisecond)
@@ -99,6 +108,9 @@ func newAccount(r *run.Run, id string, pages jaeger) account {
 				a.Skipped++
 			}
 		}
+	}
+	if a.Sectors == 0 {
+		return a
 	}
 	for part := range tracing.RunTraces(len(r.Sectors)) {
 		a.Overview = append(a.Overview, newLink(id, "", part+1, pages))
@@ -125,7 +137,8 @@ func newSectorLink(id string, s *run.Sector, pages jaeger) sectorLink {
 	case run.Incomplete:
 		state = "unfinished"
 	}
-	return sectorLink{s.Job, s.Attempt, state, newLink(id, s.Job, s.Attempt, pages)}
+	reason, _ := s.Failed()
+	return sectorLink{s.Job, s.Attempt, state, reason, newLink(id, s.Job, s.Attempt, pages)}
 }
 
 // search returns the address of the search for the run's sectors, over the run's
@@ -157,7 +170,7 @@ func (p *jsonPrinter) run(r *run.Run, id string, pages jaeger) error {
 		w.WriteByte(',')
 	}
 	p.runs++
-	head, err := json.Marshal(newAccount(r, id, pages))
+	head, err := encode(newAccount(r, id, pages))
 	if err != nil {
 		return err
 	}
@@ -168,7 +181,7 @@ func (p *jsonPrinter) run(r *run.Run, id string, pages jaeger) error {
 		if i > 0 {
 			w.WriteByte(',')
 		}
-		b, err := json.Marshal(newSectorLink(id, s, pages))
+		b, err := encode(newSectorLink(id, s, pages))
 		if err != nil {
 			return err
 		}
@@ -179,20 +192,62 @@ func (p *jsonPrinter) run(r *run.Run, id string, pages jaeger) error {
 	return cannotWrite(w.Flush())
 }
 
-func (p *jsonPrinter) delivered(d tracing.Delivery, to string) error {
+func (p *jsonPrinter) end(d tracing.Delivery, _ string, failures []error) error {
 	head := "\n],"
 	if p.runs == 0 {
 		head = `{"runs":[],`
 	}
-	_, err := fmt.Fprintf(p.w, "%s\"spans\":{\"ended\":%d,\"delivered\":%d,\"failed\":%d,\"dropped\":%d}}\n", head, d.Ended, d.Delivered, d.Failed, d.Dropped)
+	texts := make([]string, len(failures))
+	for i, err := range failures {
+		texts[i] = err.Error()
+	}
+	errs, err := encode(texts)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.w, "%s\"spans\":{\"ended\":%d,\"delivered\":%d,\"failed\":%d,\"dropped\":%d},\"errors\":%s}\n",
+		head, d.Ended, d.Delivered, d.Failed, d.Dropped, errs)
 	return cannotWrite(err)
 }
 
+// encode returns v as JSON that a terminal can show: what it might obey is
+// written as \u, as JSON writes the control characters of ASCII.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	b := bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})
+	var safe []byte
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r >= 0x7f && !unicode.IsPrint(r) {
+			for _, u := range utf16.AppendRune(nil, r) {
+				safe = fmt.Appendf(safe, `\u%04x`, u)
+			}
+		} else {
+			safe = append(safe, b[i:i+n]...)
+		}
+		i += n
+	}
+	return safe, nil
+}
+
 func cannotWrite(err error) error {
-	if err != nil {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EPIPE):
+		return errors.New("cannot write the account: what read it has stopped reading")
+	default:
 		return fmt.Errorf("cannot write the account: %w", err)
 	}
-	return nil
 }
 
 // A textPrinter gives the account for people.
@@ -200,7 +255,9 @@ type textPrinter struct {
 	w     io.Writer
 	width int
 	color bool
-	runs  int
+
+	runs      int
+	converted bool // one with sectors
 }
 
 // maxSectorLinks bounds the sectors whose traces the text names.
@@ -216,6 +273,7 @@ func (p *textPrinter) run(r *run.Run, id string, pages jaeger) error {
 	if len(r.Sectors) == 0 {
 		return cannotWrite(w.Flush())
 	}
+	p.converted = true
 	fmt.Fprintln(w)
 	if err := report.Waterfall(w, r, report.WaterfallOptions{Width: p.width, Color: p.color, ASCII: !report.UTF8Locale()}); err != nil {
 		return cannotWrite(err)
@@ -227,28 +285,30 @@ func (p *textPrinter) run(r *run.Run, id string, pages jaeger) error {
 // facts tells what the run holds, what was read and how far to trust it.
 func (p *textPrinter) facts(w io.Writer, a *account) {
 	in := &a.Input
-	fmt.Fprintf(w, "%s: %s, %s", report.Sanitize(a.Name), count(int64(a.Sectors), "sector"), count(int64(a.Partitions), "partition"))
-	for _, n := range []struct {
-		n    int
-		what string
-	}{{a.Failed, "failed"}, {a.Unfinished, "unfinished"}} {
-		if n.n > 0 {
-			fmt.Fprintf(w, ", %d %s", n.n, n.what)
-		}
+	if a.Sectors == 0 {
+		fmt.Fprintf(w, "%s: nothing to convert\n", report.Sanitize(a.Name))
+	} else {
+		fmt.Fprintf(w, "%s: %s%s, %s%s in %s\n", report.Sanitize(a.Name),
+			count(int64(a.Sectors), "sector"), within(some(int64(a.Failed), "failed"), some(int64(a.Unfinished), "unfinished")),
+			count(int64(a.Partitions), "partition"), within(some(int64(a.Skipped), "skipped")),
+			a.End.Sub(a.Start).Round(time.Millisecond))
 	}
-	if a.Skipped > 0 {
-		fmt.Fprintf(w, ", %s skipped", count(int64(a.Skipped), "partition"))
+	inferred := ""
+	if in.Inferred > 0 {
+		inferred = count(in.Inferred, "time") + " inferred"
 	}
-	fmt.Fprintf(w, " in %s\n", a.End.Sub(a.Start).Round(time.Millisecond))
 	p.fact(w, "read", strings.Join(nonEmpty(
 		count(in.Events, "event")+" in "+count(in.Lines, "line"),
 		some(in.Malformed, "malformed"), some(in.Stitched, "stitched"), some(in.Duplicates, "repeated"),
-		some(in.Inferred, "times inferred"), timingsText(in)), ", "))
+		inferred, timingsText(in)), ", "))
 	for _, m := range in.Problems {
 		p.fact(w, "", fmt.Sprintf("line %d: %s: %s", m.Line, m.What, report.Sanitize(m.Text)))
 	}
 	if more := in.Malformed - int64(len(in.Problems)); more > 0 && len(in.Problems) > 0 {
 		p.fact(w, "", fmt.Sprintf("and %d more", more))
+	}
+	if a.Sectors == 0 {
+		return
 	}
 	p.fact(w, "began", a.Start.UTC().Format("2006-01-02 15:04:05.000 UTC")+", "+epochText(a.Epoch))
 	if a.WorkersAssumed && len(a.GPUs) > 0 {
@@ -275,21 +335,22 @@ func timingsText(in *run.Input) string {
 
 // epochText says where a run's wall clock comes from.
 func epochText(e epochAccount) string {
-	within := ""
+	bound := ""
 	if e.Uncertainty != nil {
-		within = fmt.Sprintf(" within %.3g ms", *e.Uncertainty)
+		bound = fmt.Sprintf(", within %.3g ms", *e.Uncertainty)
 	}
+	const noClock = " (the log has no wall clock; --epoch gives one)"
 	switch e.Source {
 	case run.EpochEngineLog:
-		return "by the engine's own lines" + within
+		return "from the engine's own lines" + bound
 	case run.EpochPrefix:
-		return "by the times before the lines" + within
+		return "from the times in front of the lines" + bound
 	case run.EpochFileTime:
-		return "if the file was last written when the run ended: the log has no wall clock (--epoch)"
+		return "if the run ended when the file was last written" + noClock
 	case run.EpochReadTime:
-		return "if the run ends now: the log has no wall clock (--epoch)"
+		return "if the run ends now" + noClock
 	case run.EpochNextRun:
-		return "if the log's next run began when this one ended: there is no wall clock (--epoch)"
+		return "if it ended when the log's next run began" + noClock
 	case run.EpochNow:
 		return "moved so that the run ends now"
 	default:
@@ -343,11 +404,19 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaeger, a
 // maxOverviewLinks bounds the parts of the run's trace that the text names.
 const maxOverviewLinks = 4
 
-func (p *textPrinter) delivered(d tracing.Delivery, to string) error {
-	if p.runs == 0 {
+func (p *textPrinter) end(d tracing.Delivery, to string, _ []error) error {
+	if !p.converted {
 		return nil
 	}
-	_, err := fmt.Fprintf(p.w, "\n%d of %s delivered to %s\n", d.Delivered, count(d.Ended, "span"), to)
+	n := count(d.Ended, "span")
+	if d.Delivered != d.Ended {
+		n = strconv.FormatInt(d.Delivered, 10) + " of " + n
+	}
+	text := n + " delivered to " + to
+	if why, ok := strings.CutPrefix(to, "nowhere, "); ok {
+		text = "no spans delivered, " + why
+	}
+	_, err := fmt.Fprintf(p.w, "\n%s\n", report.Sanitize(text))
 	return cannotWrite(err)
 }
 
@@ -365,6 +434,14 @@ func some(n int64, what string) string {
 		return ""
 	}
 	return strconv.FormatInt(n, 10) + " " + what
+}
+
+// within returns, in parentheses, what part of a number differs.
+func within(parts ...string) string {
+	if parts = nonEmpty(parts...); len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func nonEmpty(parts ...string) []string {

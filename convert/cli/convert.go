@@ -9,10 +9,12 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/report"
@@ -82,7 +84,7 @@ wrongly.`,
 			}
 			return nil
 		},
-		PreRunE: func(*cobra.Command, []string) error { return o.check() },
+		PreRunE: func(c *cobra.Command, _ []string) error { return o.check(c.Flags()) },
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.convert(c.Context(), args, os.Stdin, os.Stdout, os.Stderr)
 		},
@@ -91,15 +93,13 @@ wrongly.`,
 	f.SortFlags = false
 	f.StringVarP(&o.output, "output", "o", "", "write OTLP JSON, a request a line, to `FILE` (.gz and .zst are compressed, - is standard output)")
 	f.StringVar(&o.endpoint, "endpoint", "", "send to the OTLP endpoint `URL`")
-	f.StringVar(&o.protocol, "protocol", "", "grpc or http/protobuf (default grpc)")
+	f.StringVar(&o.protocol, "protocol", "", "send by `PROTOCOL` grpc or http/protobuf (default: grpc, but http/protobuf to port 4318)")
 	f.StringVar(&o.jaeger, "jaeger", "", "print links into the Jaeger whose pages are at `URL`")
-	f.StringVar(&o.format, "format", "text", "text or json: the account on standard output")
-	f.BoolVar(&o.join, "join", false, "read all LOGs as the pieces of one log, oldest first")
-	f.StringVar(&o.run, "run", "", "`NAME` the run: spans converted again under a name replace the earlier ones (default: its epoch and first job)")
+	f.StringVar(&o.format, "format", "text", "print the account as `FORMAT` text or json")
+	f.BoolVar(&o.join, "join", false, "read all LOGs as the pieces of one rotated log")
+	f.StringVar(&o.run, "run", "", "call the run `NAME`, from which the ids of its spans follow (default: its epoch and first job)")
 	f.StringVar(&o.epoch, "epoch", "", "wall clock `TIME` of the engine's start, or now: the run ends now (default: as the log tells)")
 	f.IntVar(&o.workers, "gpu-workers-per-device", 0, "`N` GPU workers drive each device, where the log does not tell (default: all drive one)")
-	c.MarkFlagsMutuallyExclusive("output", "endpoint")
-	c.MarkFlagsMutuallyExclusive("output", "protocol")
 	complete(c, "format", "text", "json")
 	complete(c, "protocol", "grpc", "http/protobuf")
 	complete(c, "epoch", "now")
@@ -114,11 +114,23 @@ func complete(c *cobra.Command, flag string, values ...string) {
 	}
 }
 
-func (o *options) check() error {
-	if o.format != "text" && o.format != "json" {
+func (o *options) check(flags *pflag.FlagSet) error {
+	var empty error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" {
+			empty = fmt.Errorf("--%s is empty: give a value, or leave it out", f.Name)
+		}
+	})
+	switch {
+	case empty != nil:
+		return empty
+	case o.output != "" && (o.endpoint != "" || o.protocol != ""):
+		return errors.New("--output does not go with --endpoint or --protocol: the spans are either written or sent")
+	case o.protocol != "" && o.protocol != "grpc" && o.protocol != "http/protobuf":
+		return fmt.Errorf("--protocol %q is neither grpc nor http/protobuf", o.protocol)
+	case o.format != "text" && o.format != "json":
 		return fmt.Errorf("--format %q is neither text nor json", o.format)
-	}
-	if o.workers < 0 {
+	case flags.Changed("gpu-workers-per-device") && o.workers < 1:
 		return fmt.Errorf("--gpu-workers-per-device %d is less than 1", o.workers)
 	}
 	if o.jaeger != "" {
@@ -136,116 +148,159 @@ func (o *options) check() error {
 	return nil
 }
 
+// A usageError says that the command was called wrongly.
+type usageError struct{ error }
+
+func (usageError) Usage() {}
+
+// A conversion is one call of the command.
+type conversion struct {
+	*options
+	pipeline *tracing.Pipeline
+	out      printer
+	bar      *progress
+	ids      map[string]int // how often each run's id was used
+	failures []error
+}
+
 // convert does the command's work.
 func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) error {
-	readOptions := run.Options{WorkersPerDevice: o.workers, Epoch: o.at, EndNow: o.now}
-	logs, err := convert.Logs(args, o.join, stdin)
+	account := stdout
+	if o.output == "-" || o.output == "" && o.endpoint == "" && os.Getenv("OTEL_TRACES_EXPORTER") == "console" {
+		account = stderr // the spans have the output
+	}
+	c := &conversion{options: o, ids: make(map[string]int)}
+	if o.format == "json" {
+		c.out = &jsonPrinter{w: account}
+	} else {
+		width, color := report.Terminal(account)
+		c.out = &textPrinter{w: account, width: width, color: color}
+	}
+	logs, err := o.setup(ctx, c, args, stdin, stdout)
 	if err != nil {
-		return err
+		if usage := (usageError{}); !errors.As(err, &usage) {
+			c.fail(c.out.end(tracing.Delivery{}, "", []error{err}))
+		}
+		return errors.Join(append([]error{err}, c.failures...)...)
+	}
+	if older, newer, ok := convert.Rotated(logs); ok {
+		fmt.Fprintf(stderr, "provetrace: %s and %s look like pieces of one rotated log: with --join they are read as one\n",
+			report.Sanitize(older), report.Sanitize(newer))
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
-	pipeline, err := tracing.Setup(ctx, tracing.Options{
-		Endpoint: o.endpoint, Protocol: o.protocol, File: o.output, Writer: stdout,
-		Lossless: true, DeterministicIDs: true,
-	})
-	if err != nil {
-		return err
-	}
-
-	account := stdout
-	if o.output == "-" {
-		account = stderr
-	}
-	width, color := report.Terminal(account)
-	var out printer
-	if o.format == "json" {
-		out = &jsonPrinter{w: account}
-	} else {
-		out = &textPrinter{w: account, width: width, color: color}
-	}
-	bar := newProgress(stderr)
-	var failures []error
+	c.bar = newProgress(stderr)
 	for _, log := range logs {
-		if err := o.convertLog(ctx, pipeline, log, readOptions, out, bar); err != nil {
-			failures = append(failures, err)
-		}
-		if ctx.Err() != nil || pipeline.Err() != nil {
+		c.fail(c.convertLog(ctx, log))
+		if ctx.Err() != nil || c.pipeline.Err() != nil {
 			break
 		}
 	}
-	bar.clear()
+	c.bar.close()
 
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 	defer cancel()
-	if ctx.Err() != nil {
-		cancel() // an interrupted run has no file
+	nothing := len(c.ids) == 0
+	if ctx.Err() != nil || nothing {
+		cancel() // what was not converted leaves no file, and replaces none
 	}
-	delivery, err := pipeline.Shutdown(flush)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	delivery, err := c.pipeline.Shutdown(flush)
+	switch {
+	case ctx.Err() != nil:
+		c.failures = []error{errInterrupted}
+	case !nothing:
+		c.fail(err)
 	}
-	if err := out.delivered(delivery, pipeline.String()); err != nil {
-		failures = append(failures, err)
-	}
-	if err != nil {
-		failures = append(failures, err)
-	}
-	return join(failures)
+	c.fail(c.out.end(delivery, c.pipeline.String(), c.failures))
+	return errors.Join(c.failures...)
 }
 
-// join joins errors into one sentence.
-func join(errs []error) error {
-	seen := make(map[string]bool)
-	var parts []string
-	for _, err := range errs {
-		if text := err.Error(); !seen[text] {
-			seen[text] = true
-			parts = append(parts, text)
+var errInterrupted = errors.New("interrupted")
+
+// setup finds the logs and makes the pipeline.
+func (o *options) setup(ctx context.Context, c *conversion, args []string, stdin io.Reader, stdout *os.File) ([]*convert.Log, error) {
+	logs, err := convert.Logs(ctx, args, o.join, stdin)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(o.output); err == nil {
+		for _, l := range logs {
+			if info.Mode().IsRegular() && l.Reads(info) {
+				return nil, usageError{fmt.Errorf("--output %s is one of the logs: give another name", o.output)}
+			}
 		}
 	}
-	switch len(parts) {
-	case 0:
-		return nil
-	case 1:
-		return errs[0]
+	c.pipeline, err = tracing.Setup(ctx, tracing.Options{
+		Endpoint: o.endpoint, Protocol: o.protocol, File: o.output, Writer: stdout,
+		Lossless: true, DeterministicIDs: true,
+	})
+	if err != nil && o.output == "" {
+		err = usageError{err} // of an option or a variable
 	}
-	return errors.New(strings.Join(parts, "; "))
+	return logs, err
+}
+
+// fail keeps a failure, unless it is already known.
+func (c *conversion) fail(err error) {
+	if err == nil || slices.ContainsFunc(c.failures, func(e error) bool { return e.Error() == err.Error() }) {
+		return
+	}
+	c.failures = append(c.failures, err)
 }
 
 // convertLog converts each run of a log.
-func (o *options) convertLog(ctx context.Context, p *tracing.Pipeline, log *convert.Log, ro run.Options, out printer, bar *progress) error {
-	defer bar.clear()
-	bar.reading(log)
-	runs, events := 0, int64(0)
-	for u, err := range run.Read(ctx, log.Name, ro, log.Sources...) {
+func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
+	c.bar.read(log)
+	readOptions := run.Options{WorkersPerDevice: c.workers, Epoch: c.at, EndNow: c.now}
+	events := int64(0)
+	for u, err := range run.Read(ctx, log.Name, readOptions, log.Sources...) {
 		if err != nil {
-			return err
+			return readError(err, events)
 		}
-		runs++
 		events += u.Input.Events
-		name := o.run
-		if name != "" && runs > 1 {
-			name = fmt.Sprintf("%s#%d", name, runs)
+		id := ""
+		if len(u.Sectors) > 0 {
+			id = c.unique(convert.RunID(u, c.run))
+			c.bar.write(log)
+			err = convert.Run(ctx, c.pipeline, u, id, c.bar.tell)
+			c.bar.wrote()
 		}
-		id := convert.RunID(u, name)
-		bar.writing(log)
-		err = convert.Run(ctx, p, u, id, bar.tell)
-		bar.clear()
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil
 		}
-		if err := out.run(u, id, jaeger{o.jaeger, p.ServiceName()}); err != nil {
-			return err
-		}
+		// A run whose delivery failed is told of as well; why it failed is the
+		// pipeline's own error.
+		c.bar.aside(func() { c.fail(c.out.run(u, id, jaeger{c.jaeger, c.pipeline.ServiceName()})) })
 		if err != nil {
-			return nil // the pipeline's own error, which Shutdown tells
+			return nil
 		}
-		bar.reading(log)
 	}
-	if events == 0 {
+	switch {
+	case events > 0:
+		return nil
+	case log.Read() == 0:
+		return fmt.Errorf("%s is empty", log.Name)
+	default:
 		return fmt.Errorf("no TIMELINE event in %s: is it the engine's standard error?", log.Name)
 	}
-	return nil
+}
+
+// readError says what became of a log that could be read in part.
+func readError(err error, events int64) error {
+	text := strings.TrimPrefix(err.Error(), "timeline: ") // the package
+	if events > 0 {
+		text += "; what stands before it is converted"
+	}
+	return errors.New(text)
+}
+
+// unique returns an id under which no other run was converted: two that are to
+// have the same name, or that are copies of each other, stay two.
+func (c *conversion) unique(id string) string {
+	c.ids[id]++
+	if n := c.ids[id]; n > 1 {
+		return c.unique(fmt.Sprintf("%s#%d", id, n))
+	}
+	return id
 }

@@ -26,31 +26,29 @@ type assembly struct {
 	events  int64
 	workers map[int16]int32 // devices, by worker, as the engine says
 	drives  []drive         // by worker
-	split   bool            // a worker went on before its proof was finished
-	lost    []lostEnd
+	inTurn  bool            // a worker took what had waited for it once its proof was finished
+	split   bool            // a worker took the next partition before its proof was finished
 	failed  []failure
+
+	room, used int // partitions that sectors have room for, and that they have
 }
 
 // A jobState is how far a job's proof is.
 type jobState struct {
 	sector   *Sector // the present attempt
+	previous *Sector // the one before, whose last lines can come late
 	admitted int64   // µs since 1970, of an attempt that has not begun; 0 if none
 	count    int32   // partitions announced for it
 }
 
 // A drive is what a worker took last.
 type drive struct {
-	seen   bool
 	sector *Sector
 	index  int32
-}
-
-// A lostEnd is a partition whose worker took the next one, so that its end was
-// no later: evidence, should the log not tell the end itself.
-type lostEnd struct {
-	sector *Sector
-	index  int32
-	at     int64
+	seen   bool  // the worker is known
+	done   bool  // its proof is finished
+	picked int64 // ms
+	end    int64 // ms
 }
 
 func newAssembly(o Options, l *lexer) *assembly {
@@ -62,13 +60,24 @@ func newAssembly(o Options, l *lexer) *assembly {
 // empty reports whether nothing was read that a run could hold.
 func (a *assembly) empty() bool { return a.events == 0 && a.run.Input.Malformed == 0 }
 
-// window is how many events are looked at, behind and ahead, to tell a restart
-// from lines out of order.
-const window = 12
+const (
+	// window is how many events are looked at, behind and ahead, to tell a
+	// restart from lines out of order.
+	window = 12
+
+	// disorder is by how many places lines may stand out of order.
+	disorder = 8
+
+	// setback is by how many ms, at least, a restart sets the clock back where
+	// nothing but that tells it.
+	setback = 1000
+)
 
 // restarts reports whether the item, the feed's latest, is the first of an
-// engine's new life: its clock starts again. Lines out of order look alike, but
-// of a restart none of the next events is as late as any of the latest.
+// engine's new life: its clock starts again. Lines out of order look alike.
+// But of a restart none of the next events is as late as any of the latest, or
+// else the next ones begin anew and more of them are out of order, or further,
+// than disorder allows.
 func (a *assembly) restarts(it *item, f *feed) bool {
 	if a.events == 0 {
 		return false
@@ -79,14 +88,55 @@ func (a *assembly) restarts(it *item, f *feed) bool {
 	if it.what != itemEvent || it.offset >= a.latest {
 		return false
 	}
-	earliest := slices.Min(a.recent[:min(a.events, window)])
-	left := window
+	recent := a.recent[:min(a.events, window)]
+	earliest, latest := slices.Min(recent), slices.Max(recent)
+	var ahead [window]*item
+	n, below := 0, 0
+	all := len(recent) == window
 	for next := range f.events() {
-		if next.offset >= earliest {
-			return false
+		ahead[n] = next
+		n++
+		all = all && next.offset < earliest
+		if next.offset < latest {
+			below++
 		}
-		if left--; left == 0 {
+		if n == window {
 			break
+		}
+	}
+	if all {
+		return true
+	}
+	above := 0
+	for _, offset := range recent {
+		if offset > it.offset {
+			above++
+		}
+	}
+	return latest-it.offset >= setback && (above > disorder || above+below > disorder+1) && a.anew(ahead[:n], latest)
+}
+
+// anew reports whether those of the events that are before an offset are what a
+// run can begin with: each is of a job that this run does not know and has its
+// partition's start before it, or repeats what this run knows.
+func (a *assembly) anew(events []*item, latest int64) bool {
+	for _, it := range events {
+		if it.offset >= latest {
+			continue
+		}
+		b := boundaries[it.kind]
+		if int(it.job) < len(a.states) {
+			if s := a.states[it.job].sector; s != nil {
+				if p := s.find(int32(it.partition)); p == nil || p.t[b] == absent {
+					return false
+				}
+			}
+		}
+		if b != SynthStart && !slices.ContainsFunc(events, func(start *item) bool {
+			return start.kind == timeline.SynthStart && start.job == it.job &&
+				start.partition == it.partition && start.offset <= it.offset
+		}) {
+			return false
 		}
 	}
 	return true
@@ -139,17 +189,8 @@ func (a *assembly) event(it *item, x *extra) {
 	a.run.Last = max(a.run.Last, it.offset)
 	a.epoch.event(it, x)
 
-	st := a.state(it.job)
-	if st.sector == nil {
-		a.begins(st, it)
-	}
-	s := st.sector
-	p := s.find(int32(it.partition))
 	b := boundaries[it.kind]
-	if !a.inAttempt(it, st, p, b) {
-		a.begins(st, it)
-		s, p = st.sector, nil
-	}
+	s, p := a.place(it, b)
 	if p == nil {
 		p = s.add(int32(it.partition), a)
 	}
@@ -183,9 +224,7 @@ func (a *assembly) event(it *item, x *extra) {
 	case GPUEnd:
 		p.gpuMS = it.duration
 		p.state = Finished
-		if len(a.lost) > 0 {
-			a.split = a.split || a.laterThanNext(s, p, it)
-		}
+		a.proved(s, p, it)
 		a.kernels.ended(s, p)
 	}
 }
@@ -201,35 +240,58 @@ var boundaries = [...]Boundary{
 	timeline.GPUEnd:     GPUEnd,
 }
 
+// place returns the attempt that an event is of, which may be a new one, and
+// the partition, or nil if it is the partition's first.
+func (a *assembly) place(it *item, b Boundary) (*Sector, *packed) {
+	st := a.state(it.job)
+	s := st.sector
+	if s == nil {
+		return a.begins(st, it), nil
+	}
+	p := s.find(int32(it.partition))
+	if st.previous != nil && it.offset <= s.base && b != SynthStart {
+		// What is no start and not later than an attempt's first event is of
+		// the attempt before.
+		if q := st.previous.find(int32(it.partition)); q != nil && q.t[b] == absent &&
+			(it.offset < s.base || p == nil || p.t[SynthStart] != absent) {
+			return st.previous, q
+		}
+	}
+	if !s.reaches(it.offset) || !inAttempt(s.relative(it.offset), st, p, b) {
+		return a.begins(st, it), nil
+	}
+	return s, p
+}
+
 // inAttempt reports whether an event of a partition, nil if it is its first,
 // can be of the job's present attempt. A partition is synthesized, and proved,
 // once in an attempt.
-func (a *assembly) inAttempt(it *item, st *jobState, p *packed, b Boundary) bool {
-	at := st.sector.relative(it.offset)
-	if b == SynthStart && st.admitted != 0 && len(st.sector.parts) > 0 && (p == nil || at > p.t[SynthStart]) {
-		return false // the job was admitted again
+func inAttempt(at int32, st *jobState, p *packed, b Boundary) bool {
+	switch {
+	case b != SynthStart:
+		// The start of a further attempt can be lost. A second end alone is
+		// no sign of one.
+		return p == nil || b == GPUEnd || p.t[GPUEnd] == absent || at <= p.t[GPUEnd]
+	case p == nil:
+		return st.admitted == 0 || !st.sector.over() // it was admitted again
+	case p.t[SynthStart] != absent:
+		return at <= p.t[SynthStart]
 	}
-	if p == nil {
-		return true
-	}
-	if b == SynthStart {
-		if p.t[b] != absent {
-			return at <= p.t[b]
+	for _, t := range p.t {
+		if t != absent && t < at {
+			return false
 		}
-		for _, t := range p.t {
-			if t != absent && t < at {
-				return false
-			}
-		}
-		return true
 	}
-	// The start of a further attempt can be lost.
-	ended := p.t[GPUEnd] != absent && at > p.t[GPUEnd]
-	return !ended || p.t[b] == absent && b == GPUEnd
+	return true
+}
+
+// over reports whether nothing is left to do of what the sector has begun.
+func (s *Sector) over() bool {
+	return s.failed || !slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] == absent })
 }
 
 // begins starts the next attempt at a job.
-func (a *assembly) begins(st *jobState, it *item) {
+func (a *assembly) begins(st *jobState, it *item) *Sector {
 	s := &Sector{
 		Job: a.lexer.jobs.name(it.job), Attempt: a.lexer.jobs.attempt(it.job), Admitted: Unknown,
 		Count: int(st.count), run: a.run, base: it.offset,
@@ -245,19 +307,21 @@ func (a *assembly) begins(st *jobState, it *item) {
 		st.admitted = 0
 	}
 	n := a.usual
-	if it.partition == timeline.WholeSector {
-		n = 1
-	}
 	if s.Count > 0 {
 		n = min(s.Count, indexFrom)
 	}
+	if it.partition == timeline.WholeSector || a.room > 4*a.used+slabSize {
+		n = 1
+	}
 	s.parts = a.more(n)
-	st.sector = s
+	st.previous, st.sector = st.sector, s
 	a.run.Sectors = append(a.run.Sectors, s)
+	return s
 }
 
 // more returns an empty slice with room for n partitions.
 func (a *assembly) more(n int) []packed {
+	a.room += n
 	if n > cap(a.free) {
 		a.free = make([]packed, 0, max(n, slabSize))
 	}
@@ -281,41 +345,47 @@ func (a *assembly) grow(parts []packed) []packed {
 	return append(a.more(n), parts...)
 }
 
+// maxSpan bounds, in ms, what a partition keeps: how far its times are from its
+// sector's base, and its durations. It is 12 days; the sum of two fits.
+const maxSpan = 1<<30 - 1
+
+// reaches reports whether the sector can keep an offset.
+func (s *Sector) reaches(offset int64) bool { return abs(offset-s.base) <= maxSpan }
+
 // relative returns an offset in ms as the sector keeps it.
 func (s *Sector) relative(offset int64) int32 {
-	return int32(min(max(offset-s.base, absent+1), -(absent + 1)))
+	return int32(min(max(offset-s.base, -maxSpan), maxSpan))
 }
 
-// clamp returns a duration in ms as a sector keeps it.
-func clamp(ms int64) int32 { return int32(min(ms, -(absent + 1))) }
-
-// pickedUp notes what a worker takes. If what it took before has not ended,
-// either its end is told later, by a finisher, or it is lost and was now, at
-// the latest. It was about now if this partition had been waiting for it.
+// pickedUp notes what a worker takes.
 func (a *assembly) pickedUp(s *Sector, p *packed, it *item) {
 	if it.worker < 0 {
 		return
 	}
 	d := &a.drives[it.worker]
 	if d.sector != nil {
-		if q := d.sector.find(d.index); q.t[GPUStart] != absent && q.t[GPUEnd] == absent &&
-			p.t[Queued] != absent && p.t[Queued] < s.relative(it.offset) {
-			a.lost = append(a.lost, lostEnd{d.sector, d.index, it.offset})
+		if it.offset < d.picked || d.sector == s && d.index == p.index {
+			return // out of order
+		}
+		if d.done && d.end <= it.offset && p.t[Queued] != absent && s.base+int64(p.t[Queued]) < d.end {
+			a.inTurn = true
 		}
 	}
-	d.sector, d.index = s, p.index
+	*d = drive{sector: s, index: p.index, seen: true, picked: it.offset}
 }
 
-// laterThanNext reports whether a partition ended after its worker had taken
-// the next one, and drops it from those whose end may be lost.
-func (a *assembly) laterThanNext(s *Sector, p *packed, it *item) bool {
-	for i := len(a.lost) - 1; i >= 0 && i >= len(a.lost)-window; i-- {
-		if l := a.lost[i]; l.sector == s && l.index == p.index {
-			a.lost = slices.Delete(a.lost, i, i+1)
-			return it.offset > l.at
-		}
+// proved notes that a worker's proof is finished, perhaps by a finisher while
+// the worker itself has gone on.
+func (a *assembly) proved(s *Sector, p *packed, it *item) {
+	if it.worker < 0 {
+		return
 	}
-	return false
+	d := &a.drives[it.worker]
+	if d.sector == s && d.index == p.index {
+		d.done, d.end = true, it.offset
+	} else if taken := max(p.t[PickedUp], p.t[GPUStart]); taken != absent && s.base+int64(taken) < d.picked && d.picked < it.offset-fitSlack {
+		a.split = true
+	}
 }
 
 // engineFact adds what a line of the engine tells.
@@ -328,11 +398,11 @@ func (a *assembly) engineFact(it *item, x *extra) {
 		a.workers[it.worker] = x.device
 	case enginelog.Admitted:
 		st := a.state(it.job)
-		if s := st.sector; s != nil && s.Admitted == Unknown && !a.proved(s) {
+		if s := st.sector; s != nil && s.Admitted == Unknown && !s.anyProved() {
 			s.Admitted = x.wall // the line came late
-			return
+		} else if s == nil || s.Admitted != x.wall {
+			st.admitted = x.wall
 		}
-		st.admitted = x.wall
 	case enginelog.Dispatched:
 		st := a.state(it.job)
 		if x.count > 0 && x.count <= maxPartition {
@@ -361,17 +431,18 @@ func (a *assembly) engineFact(it *item, x *extra) {
 	}
 }
 
-// proved reports whether a partition of the sector has been proved.
-func (a *assembly) proved(s *Sector) bool {
+// anyProved reports whether a partition of the sector has been proved.
+func (s *Sector) anyProved() bool {
 	return slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] != absent })
 }
 
 // fails marks a sector, and the partition if one is named, as failed. The
 // first reason told is the cause.
 func (a *assembly) fails(it *item, x *extra) {
-	s := a.state(it.job).sector
-	if s == nil {
-		return
+	st := a.state(it.job)
+	s := st.sector
+	if s == nil || st.admitted != 0 && s.over() {
+		return // it failed before anything was begun
 	}
 	if a.run.failures == nil {
 		a.run.failures = make(map[failureKey]string)

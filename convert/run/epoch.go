@@ -156,8 +156,8 @@ func (e *epochs) settle(o Options, last int64, written, now time.Time) Epoch {
 	if ep, ok := epochOf(e.prefix, EpochPrefix); ok {
 		return ep
 	}
-	if !written.IsZero() {
-		return ended(written, EpochFileTime, -1)
+	if ep := ended(written, EpochFileTime, -1); plausible(ep.Time.UnixMicro()) {
+		return ep
 	}
 	return ended(now, EpochReadTime, -1)
 }

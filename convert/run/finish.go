@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -19,14 +20,6 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r.Input.Orphans += int64(len(a.kernels.open) + len(a.kernels.undecided))
 	a.mapDevices()
 
-	if !a.split {
-		for _, l := range a.lost {
-			if p := l.sector.find(l.index); p.t[GPUEnd] == absent {
-				a.infer(p, GPUEnd, l.sector.relative(l.at))
-				p.state = Finished
-			}
-		}
-	}
 	clock, hasClock := a.epoch.ofEngineLog()
 	for _, f := range a.failed {
 		at := f.told
@@ -36,17 +29,15 @@ func (a *assembly) finish(name string, length Length) *Run {
 		a.failedAt(f.sector, f.sector.find(f.index), at)
 	}
 	for _, s := range r.Sectors {
-		if s.Admitted != Unknown {
-			if hasClock {
-				s.Admitted -= clock.Time.UnixMicro()
-			}
-			if first, _ := s.Extent(); !hasClock || s.Admitted > first*msMicros {
-				s.Admitted = Unknown // it cannot be what led to these events
-			}
+		for i := range s.parts {
+			a.complete(s, &s.parts[i])
 		}
+	}
+	a.inferEnds()
+	for _, s := range r.Sectors {
 		for i := range s.parts {
 			p := &s.parts[i]
-			a.complete(s, p)
+			a.order(p)
 			if p.t[SynthStart] != absent && p.t[SynthEnd] != absent {
 				r.longestSynthesis = max(r.longestSynthesis, int64(p.t[SynthEnd])-int64(p.t[SynthStart]))
 			}
@@ -54,8 +45,6 @@ func (a *assembly) finish(name string, length Length) *Run {
 				r.longestProof = max(r.longestProof, int64(p.t[GPUEnd])-int64(p.t[Queued]))
 			}
 		}
-		a.settle(s)
-		s.first, _ = s.Extent()
 		slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
 		s.index = nil
 		if s.parts[0].index >= 0 {
@@ -63,6 +52,11 @@ func (a *assembly) finish(name string, length Length) *Run {
 		} else {
 			s.Count = 0
 		}
+		s.first, _ = s.Extent()
+		s.Admitted = admitted(s, clock, hasClock)
+	}
+	for _, s := range r.Sectors {
+		a.settle(s)
 	}
 	slices.SortStableFunc(r.Sectors, func(a, b *Sector) int {
 		return cmp.Compare(a.first, b.first)
@@ -70,54 +64,163 @@ func (a *assembly) finish(name string, length Length) *Run {
 	return r
 }
 
-// infer sets a time that no line gives.
-func (a *assembly) infer(p *packed, b Boundary, at int32) {
-	p.t[b] = at
+// admitted returns when a sector was admitted, in µs of the run's clock, if the
+// engine's clock tells that.
+func admitted(s *Sector, clock Epoch, hasClock bool) int64 {
+	if s.Admitted == Unknown || !hasClock {
+		return Unknown
+	}
+	// The first event is up to 1 ms later than its offset.
+	at, first := s.Admitted-clock.Time.UnixMicro(), s.first*msMicros
+	if at < 0 || at > first+msMicros+clock.Uncertainty.Microseconds() {
+		return Unknown // it cannot be what led to these events
+	}
+	return min(at, first)
+}
+
+// infer sets a time that no line gives. Nothing is before the engine's start,
+// and what a line tells was over when it was written.
+func (a *assembly) infer(s *Sector, p *packed, b Boundary, at int32) {
+	p.t[b] = min(max(at, s.relative(0)), s.relative(a.run.Last))
+	a.markInferred(p, b)
+}
+
+func (a *assembly) markInferred(p *packed, b Boundary) {
 	p.inferred |= 1 << b
 	a.run.Input.Inferred++
 }
 
-// complete derives the times that a partition lacks, and makes sure that none
-// is before the one that it follows.
+// complete derives the times that a partition lacks.
 func (a *assembly) complete(s *Sector, p *packed) {
 	has := func(b Boundary) bool { return p.t[b] != absent }
 	if !has(SynthEnd) && p.state != Failed {
 		switch {
 		case has(Queued):
-			a.infer(p, SynthEnd, p.t[Queued])
+			a.infer(s, p, SynthEnd, p.t[Queued])
 		case has(SynthStart) && p.synthMS >= 0:
-			a.infer(p, SynthEnd, p.t[SynthStart]+p.synthMS)
+			a.infer(s, p, SynthEnd, p.t[SynthStart]+p.synthMS)
 		}
 	}
 	if !has(SynthStart) && has(SynthEnd) && p.synthMS >= 0 {
-		a.infer(p, SynthStart, p.t[SynthEnd]-p.synthMS)
+		a.infer(s, p, SynthStart, p.t[SynthEnd]-p.synthMS)
 	}
 	if !has(PickedUp) && has(GPUStart) {
-		a.infer(p, PickedUp, p.t[GPUStart])
+		a.infer(s, p, PickedUp, p.t[GPUStart])
 	}
 	if !has(GPUStart) && has(GPUEnd) {
 		switch {
 		case has(PickedUp):
-			a.infer(p, GPUStart, p.t[PickedUp])
+			a.infer(s, p, GPUStart, p.t[PickedUp])
 		case p.gpuMS >= 0:
-			a.infer(p, GPUStart, p.t[GPUEnd]-p.gpuMS)
-			a.infer(p, PickedUp, p.t[GPUStart])
+			a.infer(s, p, GPUStart, p.t[GPUEnd]-p.gpuMS)
+			a.infer(s, p, PickedUp, p.t[GPUStart])
 		}
 	}
 	if !has(Queued) && has(SynthEnd) && has(PickedUp) {
-		a.infer(p, Queued, p.t[SynthEnd])
+		a.infer(s, p, Queued, p.t[SynthEnd])
 	}
-	// Clocks of threads that print at once can differ by a ms, and a derived
-	// time by more.
-	last := int32(absent)
+}
+
+// order makes sure that no time is before the one that it follows. Clocks of
+// threads that print at once can differ by a ms; a derived time can be off by
+// more, and gives way to those that lines tell.
+func (a *assembly) order(p *packed) {
+	last, sorted := int32(absent), true
+	for _, t := range p.t {
+		if t != absent {
+			sorted = sorted && t >= last
+			last = t
+		}
+	}
+	if sorted {
+		return
+	}
+	derived := p.inferred
+	last = absent
 	for b := range p.t {
-		if p.t[b] == absent {
+		if p.t[b] == absent || derived&(1<<b) != 0 {
 			continue
 		}
 		if p.t[b] < last {
 			p.t[b] = last
+			a.markInferred(p, Boundary(b))
 		}
 		last = p.t[b]
+	}
+	next := int32(math.MaxInt32)
+	for b := len(p.t) - 1; b >= 0; b-- {
+		if p.t[b] == absent {
+			continue
+		}
+		if derived&(1<<b) != 0 {
+			p.t[b] = min(p.t[b], next)
+		}
+		next = p.t[b]
+	}
+	last = absent
+	for b := range p.t {
+		if p.t[b] != absent {
+			p.t[b] = max(p.t[b], last)
+			last = p.t[b]
+		}
+	}
+}
+
+// An openEnd is a partition whose end no line tells, and when its worker took
+// the next one.
+type openEnd struct {
+	sector *Sector
+	part   *packed
+	start  int64 // ms
+	next   int64 // ms
+	waited bool  // the next one had been waiting
+}
+
+// inferEnds derives lost ends in an engine whose workers finish a proof before
+// they take the next partition: if that had been waiting for the worker, the
+// end was then.
+func (a *assembly) inferEnds() {
+	if a.split || !a.inTurn {
+		return
+	}
+	open := make(map[int16][]openEnd)
+	for _, s := range a.run.Sectors {
+		for i := range s.parts {
+			p := &s.parts[i]
+			if p.worker >= 0 && p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
+				open[p.worker] = append(open[p.worker], openEnd{sector: s, part: p, start: s.base + int64(p.t[GPUStart]), next: math.MaxInt64})
+			}
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	for _, ends := range open {
+		slices.SortFunc(ends, func(a, b openEnd) int { return cmp.Compare(a.start, b.start) })
+	}
+	for _, s := range a.run.Sectors {
+		for i := range s.parts {
+			p := &s.parts[i]
+			if p.worker < 0 || p.t[PickedUp] == absent {
+				continue
+			}
+			ends := open[p.worker]
+			at := s.base + int64(p.t[PickedUp])
+			// The latest that had begun by then.
+			n, _ := slices.BinarySearchFunc(ends, at, func(e openEnd, at int64) int { return cmp.Compare(e.start, at) })
+			if n > 0 && ends[n-1].part != p && at < ends[n-1].next {
+				ends[n-1].next = at
+				ends[n-1].waited = p.t[Queued] != absent && p.t[Queued] < p.t[PickedUp]
+			}
+		}
+	}
+	for _, ends := range open {
+		for _, e := range ends {
+			if e.waited && e.part.state == Incomplete && e.sector.reaches(e.next) {
+				a.infer(e.sector, e.part, GPUEnd, e.sector.relative(e.next))
+				e.part.state = Finished
+			}
+		}
 	}
 }
 
@@ -139,7 +242,7 @@ func (a *assembly) settle(s *Sector) {
 
 // findFailure finds the failure of a sector in a log without the engine's own
 // lines: partitions were picked up and not proved, after another one's
-// synthesis began that never ended.
+// synthesis began that has not ended in a time in which any other has.
 func (a *assembly) findFailure(s *Sector) {
 	skipped := int32(absent)
 	for i := range s.parts {
@@ -147,12 +250,14 @@ func (a *assembly) findFailure(s *Sector) {
 			skipped = p.t[PickedUp]
 		}
 	}
-	if skipped == absent {
+	if skipped == absent || a.run.longestSynthesis == 0 {
 		return
 	}
 	for i := range s.parts {
 		p := &s.parts[i]
-		if p.t[SynthStart] == absent || p.t[SynthEnd] != absent || p.t[PickedUp] != absent || p.t[SynthStart] >= skipped {
+		start := p.t[SynthStart]
+		if start == absent || start >= skipped || a.run.Last-s.base-int64(start) <= 2*a.run.longestSynthesis ||
+			slices.ContainsFunc(p.t[SynthEnd:], func(t int32) bool { return t != absent }) {
 			continue
 		}
 		const reason = "its synthesis did not end, and the sector's other partitions were skipped"
@@ -162,16 +267,19 @@ func (a *assembly) findFailure(s *Sector) {
 		}
 		a.run.failures[failureKey{s, p.index}] = reason
 		a.run.failures[failureKey{s, wholeJob}] = reason
-		a.infer(p, SynthEnd, skipped)
+		a.infer(s, p, SynthEnd, skipped)
 	}
 }
 
 // failedAt ends what a failed partition was doing when its failure was told.
 func (a *assembly) failedAt(s *Sector, p *packed, ms int64) {
-	for _, stage := range [...][2]Boundary{{GPUStart, GPUEnd}, {SynthStart, SynthEnd}} {
-		if from, to := stage[0], stage[1]; p.t[from] != absent && p.t[to] == absent {
-			a.infer(p, to, max(s.relative(ms), p.t[from]))
-			return
+	for from, t := range p.t {
+		to := Boundary(from) + 1
+		if from != int(SynthStart) && from != int(GPUStart) || t == absent {
+			continue
+		}
+		if !slices.ContainsFunc(p.t[to:], func(t int32) bool { return t != absent }) {
+			a.infer(s, p, to, max(s.relative(ms), t))
 		}
 	}
 }

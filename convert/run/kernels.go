@@ -17,7 +17,8 @@ const (
 	sumSlack   = 4  // ms: each of the summed timings is cut to whole ms
 	fitSlack   = 2  // ms: events are cut to whole ms as well
 	fitAtMost  = 12 // ms: a partition on which a group fits worse is not its own
-	maxPending = 64 // timings waiting for what belongs to them
+	maxPending = 64 // what waits for what belongs to it
+	maxParts   = 24 // likewise, where each is tried with each: more than there are devices
 )
 
 // A span of offsets in ms, within which a line was written.
@@ -96,6 +97,11 @@ func (k *kernels) add(d *enginelog.Durations) {
 		k.used = true
 		k.recall()
 	}
+	for _, ms := range [...]int64{d.PreLock, d.Wait, d.NTTMSMH, d.Barrier, d.Batch, d.Tail, d.Total, d.Held, d.StartFn, d.BG2} {
+		if ms > maxSpan/2 {
+			return
+		}
+	}
 	at := written{k.last, k.last}
 	k.fresh = true
 	if d.PreLock >= 0 {
@@ -104,7 +110,7 @@ func (k *kernels) add(d *enginelog.Durations) {
 	for i, ms := range [...]int64{d.NTTMSMH, d.Barrier, d.Batch, d.Tail} {
 		if ms >= 0 {
 			k.parts[i] = append(k.parts[i], timing{d.Thread, ms, d.Total})
-			if len(k.parts[i]) > maxPending {
+			if len(k.parts[i]) > maxParts {
 				k.parts[i] = slices.Delete(k.parts[i], 0, 1)
 			}
 		}
@@ -131,11 +137,10 @@ func bounded(k *kernels, holds []hold) []hold {
 
 // release ends the hold that the sum of its parts fits.
 func (k *kernels) release(held, total int64, at written) {
-	best := -1
+	best, fit := -1, int64(sumSlack+1)
 	for i, h := range k.open {
-		if abs(total-held-h.prepare-h.wait) <= sumSlack {
-			best = i
-			break
+		if d := abs(total - held - h.prepare - h.wait); d < fit {
+			best, fit = i, d
 		}
 	}
 	if best < 0 {
@@ -376,8 +381,8 @@ func (k *kernels) assign(h hold, i int) {
 	}
 	n, t := k.a.run.timings.add()
 	*t = timings{
-		acquired: p.sector.relative(taken), prepare: clamp(h.prepare), wait: clamp(h.wait),
-		ntt: clamp(h.phases[0]), barrier: clamp(h.phases[1]), batch: clamp(h.phases[2]), tail: clamp(h.phases[3]),
+		acquired: p.sector.relative(taken), prepare: int32(h.prepare), wait: int32(h.wait),
+		ntt: int32(h.phases[0]), barrier: int32(h.phases[1]), batch: int32(h.phases[2]), tail: int32(h.phases[3]),
 		bg2: Unknown,
 	}
 	part.timings = n
@@ -424,7 +429,7 @@ func (k *kernels) giveTail(s *Sector, p *packed) {
 	ms := min(k.tails[best].ms, end-over)
 	k.tails = slices.Delete(k.tails, best, best+1)
 	if ms >= 0 {
-		t.bg2Start, t.bg2 = s.relative(end-ms), clamp(ms)
+		t.bg2Start, t.bg2 = s.relative(end-ms), int32(ms)
 	}
 }
 

@@ -1,47 +1,6 @@
 package run
 
-import (
-	"encoding/json"
-	"os"
-	"path/filepath"
-	"testing"
-)
-
-// truth is what made a fixture.
-type truth struct {
-	Jobs []struct {
-		Job        string
-		Partitions []struct {
-			Partition *int
-			Kernel    map[string][2]float64
-		}
-	}
-}
-
-func readTruth(t *testing.T, name string) truth {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "testdata", name+".truth.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var tr truth
-	if err := json.Unmarshal(b, &tr); err != nil {
-		t.Fatal(err)
-	}
-	return tr
-}
-
-func readOne(t *testing.T, name string) *Run {
-	t.Helper()
-	for u, err := range Read(t.Context(), name, Options{}, fileSource(filepath.Join("..", "testdata", name+".log"))) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return u
-	}
-	t.Fatalf("%s has no run", name)
-	return nil
-}
+import "testing"
 
 // TestPhasesAreWhereTheKernelsWere holds the phases made of CUDA timings against
 // the kernels that the fixtures were made from.
@@ -54,12 +13,12 @@ func TestPhasesAreWhereTheKernelsWere(t *testing.T) {
 			for _, j := range readTruth(t, name).Jobs {
 				want[j.Job] = make(map[int]map[string][2]float64)
 				for _, p := range j.Partitions {
-					want[j.Job][*p.Partition] = p.Kernel
+					want[j.Job][p.index()] = p.Kernel
 					total += len(names)
 				}
 			}
 			right := 0
-			for _, s := range readOne(t, name).Sectors {
+			for _, s := range readText(t, Options{}, readFixture(t, name)).Sectors {
 				for p := range s.Partitions() {
 					for ph := range p.Phases() {
 						kernel, ok := want[s.Job][p.Index][names[ph.Name]]

@@ -80,8 +80,7 @@ type lexer struct {
 	out    *batch
 	source *Source // being read
 	before Length  // of the sources before it
-	last   *Source // the one read last; for the receiver of the last batch
-	err    error   // likewise
+	err    error   // for the receiver of the last batch
 }
 
 func newLexer(sources []Source) *lexer {
@@ -100,7 +99,6 @@ func (l *lexer) run(ctx context.Context) {
 	defer close(l.batches)
 	for i := range l.sources {
 		l.source = &l.sources[i]
-		l.last = l.source
 		if err := l.read(ctx); err != nil {
 			l.err = err
 			break
@@ -183,15 +181,16 @@ func (l *lexer) extra(it *item) *extra {
 func (l *lexer) flush(ctx context.Context) {
 	select {
 	case l.batches <- l.out:
-	case <-ctx.Done():
+	case <-ctx.Done(): // nobody waits for it
 	}
 	l.out = nil
 }
 
 func (l *lexer) event(ctx context.Context, rec *timeline.Record) {
 	ev := &rec.Event
-	if ev.Partition > maxPartition || ev.Worker > maxWorker {
-		l.malformed(ctx, rec, fmt.Sprintf("a worker or partition beyond %d", maxWorker), string(ev.AppendTo(nil)))
+	if problem := beyond(ev); problem != "" {
+		text := ev.AppendTo(nil)
+		l.malformed(ctx, rec, problem, string(text[:min(len(text)-1, maxShown)]))
 		return
 	}
 	it := l.add(ctx, rec, itemEvent)
@@ -199,7 +198,7 @@ func (l *lexer) event(ctx context.Context, rec *timeline.Record) {
 	it.offset = ev.Offset
 	it.partition = int16(ev.Partition)
 	it.worker = int16(ev.Worker)
-	it.duration = clamp(ev.Duration)
+	it.duration = span(ev.Duration)
 	it.job = l.jobs.of(ev.Job)
 	it.stitched = rec.Stitched
 	if len(ev.ProofKind) > 0 {
@@ -210,7 +209,7 @@ func (l *lexer) event(ctx context.Context, rec *timeline.Record) {
 		if !l.source.ModTime.IsZero() {
 			ref = l.source.ModTime
 		}
-		if t, resolution, ok := rec.PrefixTime(ref); ok {
+		if t, resolution, ok := rec.PrefixTime(ref); ok && plausible(t.UnixMicro()) {
 			if it.extra < 0 {
 				l.extra(it)
 			}
@@ -220,6 +219,35 @@ func (l *lexer) event(ctx context.Context, rec *timeline.Record) {
 	}
 }
 
+// maxShown is how much is kept of an event that is out of range, in bytes.
+const maxShown = 256
+
+// beyond says which number of an event is larger than a run can hold.
+func beyond(ev *timeline.Event) string {
+	switch {
+	case ev.Partition > maxPartition:
+		return fmt.Sprintf("a partition beyond %d", maxPartition)
+	case ev.Worker > maxWorker:
+		return fmt.Sprintf("a worker beyond %d", maxWorker)
+	case ev.Offset > maxOffset:
+		return "an offset beyond 34 years"
+	}
+	return ""
+}
+
+// span returns a duration in ms as a partition keeps it.
+func span(ms int64) int32 {
+	if ms > maxSpan {
+		return Unknown
+	}
+	return int32(ms)
+}
+
+// plausible reports whether a time, in µs since 1970, is one that a clock can
+// have shown, and not a random number. Times up to 2200 fit what they are
+// exported as.
+func plausible(us int64) bool { return us > 0 && us < 230*365*24*3600*1e6 }
+
 func (l *lexer) malformed(ctx context.Context, rec *timeline.Record, problem, text string) {
 	x := l.extra(l.add(ctx, rec, itemMalformed))
 	x.source, x.line, x.problem, x.text = l.source.Name, rec.Line, problem, text
@@ -227,6 +255,9 @@ func (l *lexer) malformed(ctx context.Context, rec *timeline.Record, problem, te
 
 // fact adds what a line of the engine says.
 func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fact) {
+	if f.Kind != enginelog.Timings && !plausible(f.Time) {
+		return
+	}
 	if f.Kind == enginelog.Other {
 		// Of many in a row, the first and the last bound the epoch.
 		if b := l.out; b != nil && len(b.items) > 0 {
@@ -253,7 +284,7 @@ func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fac
 	case enginelog.Admitted:
 		it.job = l.jobs.of(f.Job)
 	case enginelog.Synthesized, enginelog.Skipped, enginelog.Failed:
-		it.job, it.duration = l.jobs.of(f.Job), clamp(f.Millis)
+		it.job, it.duration = l.jobs.of(f.Job), span(f.Millis)
 		it.partition = timeline.WholeSector
 		if f.Partition >= 0 && f.Partition <= maxPartition {
 			it.partition = int16(f.Partition)

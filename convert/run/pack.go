@@ -24,6 +24,7 @@ const (
 
 	maxWorker    = math.MaxInt16
 	maxPartition = math.MaxInt16
+	maxOffset    = 1<<40 - 1 // ms: 34 years, so that all that is made of it fits a time
 )
 
 // wholeJob is the partition of a failure that is the job's.
@@ -95,6 +96,7 @@ func (s *Sector) add(index int32, a *assembly) *packed {
 		synthMS: Unknown, gpuMS: Unknown, timings: Unknown, index: index, worker: Unknown, state: Incomplete,
 	})
 	n := len(s.parts)
+	a.used++
 	a.usual = max(a.usual, min(n, indexFrom))
 	if s.index != nil {
 		s.index[index] = int32(n - 1)

@@ -114,7 +114,10 @@ func (f *feed) next() *item {
 			return nil
 		}
 		if f.now != nil {
-			f.free <- f.now
+			select {
+			case f.free <- f.now:
+			default: // the lexer has made more, since it was told to stop
+			}
 		}
 		f.now, f.then, f.i = f.then, nil, 0
 	}
