@@ -25,9 +25,11 @@ const (
 )
 
 func main() {
-	// Who reads the output may stop to: that is an error like others, so that
-	// what was begun is put in order.
-	signal.Ignore(syscall.SIGPIPE)
+	// A reader that goes away is an error like others, so that what was begun is
+	// put in order. Without any signals Ignore would ignore all.
+	if len(writeSignals) > 0 {
+		signal.Ignore(writeSignals...)
+	}
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
 		signals = append(signals, syscall.SIGHUP)

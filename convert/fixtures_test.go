@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/provetrace/provetrace/tracing"
@@ -120,7 +121,7 @@ func (all spans) checkOverview(t *testing.T) {
 					}
 				}
 			case strings.HasPrefix(s.Name, "sector "):
-				of := slices.IndexFunc(sectors, func(x *span) bool { return len(s.Links) == 1 && x.ID == s.Links[0] })
+				of := slices.IndexFunc(sectors, func(x *span) bool { return len(s.Links) == 1 && x.ID == s.Links[0].Span })
 				if of < 0 {
 					t.Errorf("%s is not linked to its sector's trace", s.Name)
 				} else if x := sectors[of]; !x.Start.Equal(s.Start) || !x.End.Equal(s.End) || x.Status != s.Status {
@@ -213,7 +214,7 @@ func (all spans) checkStatus(t *testing.T, s *span, p *truePartition, failed *in
 	if failed == nil || *failed != *p.Partition {
 		return
 	}
-	if s.Status != ptrace.StatusCodeError || !slices.Contains(s.Events, "exception") || !strings.Contains(s.Message, "unsatisfied-constraint") {
+	if s.Status != ptrace.StatusCodeError || !slices.ContainsFunc(s.Events, func(e event) bool { return e.Name == "exception" }) || !strings.Contains(s.Message, "unsatisfied-constraint") {
 		t.Errorf("%s failed and has the status %v %q and the events %v", s.Name, s.Status, s.Message, s.Events)
 	}
 }
@@ -226,14 +227,9 @@ func TestQueueWaitIsLinkedToTheProofsBefore(t *testing.T) {
 		if len(wait.Links) > 4 {
 			t.Errorf("a wait has %d links", len(wait.Links))
 		}
-		for _, id := range wait.Links {
+		for _, l := range wait.Links {
 			linked++
-			var to *span
-			for _, tr := range all {
-				if tr[id] != nil {
-					to = tr[id]
-				}
-			}
+			to := all[l.Trace][l.Span]
 			if to == nil || to.Name != tracing.SpanProve || !to.Start.Before(wait.End) || !to.End.After(wait.Start) {
 				t.Errorf("a wait [%v, %v] is linked to %+v", wait.Start, wait.End, to)
 			}
@@ -264,14 +260,10 @@ func TestIdleSpansOfStandard(t *testing.T) {
 	}
 }
 
-// TestConvertingTwiceGivesTheSameSpans holds the ids.
+// TestConvertingTwiceGivesTheSameSpans holds the ids and all else.
 func TestConvertingTwiceGivesTheSameSpans(t *testing.T) {
 	a, b := convertFixture(t, "split"), convertFixture(t, "split")
-	for trace, tr := range a {
-		for id, s := range tr {
-			if b[trace][id] == nil || b[trace][id].Name != s.Name {
-				t.Fatalf("%s has another id the second time", s.Name)
-			}
-		}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("the second conversion differs (-first +second):\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -206,9 +207,9 @@ func expand(arg string) ([]string, error) {
 	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(arg, "*?["):
 		return nil, fmt.Errorf("cannot read %s: %w", arg, reason(err))
 	}
-	files, err := filepath.Glob(arg)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a pattern for file names: %w", arg, err)
+	files, globErr := filepath.Glob(arg)
+	if globErr != nil { // it is no pattern, but a name
+		return nil, fmt.Errorf("cannot read %s: %w", arg, reason(err))
 	}
 	files = slices.DeleteFunc(files, func(f string) bool {
 		info, err := os.Stat(f)
@@ -419,19 +420,27 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ParseEpoch reads the argument of --epoch: now, or a time as RFC 3339, or as
-// seconds since 1970.
+// ParseEpoch reads the argument of --epoch: now, or a time as RFC 3339, also
+// with a space and without a zone, which is then UTC, or as seconds since 1970.
 func ParseEpoch(s string) (at time.Time, now bool, err error) {
 	if s == "now" {
 		return time.Time{}, true, nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if at, err := time.Parse(layout, s); err == nil {
-			return at.UTC(), false, nil
+		if at, err = time.Parse(layout, s); err == nil {
+			break
 		}
 	}
-	if sec, err := strconv.ParseFloat(s, 64); err == nil && sec > 0 && sec < 1e11 {
-		return time.UnixMicro(int64(sec * 1e6)).UTC(), false, nil
+	if at.IsZero() {
+		sec, err := strconv.ParseFloat(s, 64)
+		if err != nil || math.IsNaN(sec) {
+			return time.Time{}, false, fmt.Errorf("%q is not a time: give one such as 2026-02-18T14:59:07Z, seconds since 1970, or now", s)
+		}
+		at = time.UnixMicro(int64(min(max(sec, -1), 1e11) * 1e6))
 	}
-	return time.Time{}, false, fmt.Errorf("%q is not a time: give one such as 2026-02-18T14:59:07Z, seconds since 1970, or now", s)
+	// A span's times are nanoseconds since 1970 in 64 bits.
+	if year := at.UTC().Year(); year < 1970 || year > 2200 {
+		return time.Time{}, false, fmt.Errorf("%q is not between the years 1970 and 2200", s)
+	}
+	return at.UTC(), false, nil
 }

@@ -26,8 +26,16 @@ type span struct {
 	Resource          map[string]any
 	Status            ptrace.StatusCode
 	Message           string
-	Links             []string // span ids
-	Events            []string
+	Links             []link
+	Events            []event
+}
+
+type link struct{ Trace, Span string }
+
+type event struct {
+	Name       string
+	Time       time.Time
+	Attributes map[string]any
 }
 
 // spans are those of a conversion, by trace and id.
@@ -68,26 +76,41 @@ func convertTo(t testing.TB, o tracing.Options, ro run.Options, names ...string)
 	return ids
 }
 
+// fixture returns the name of a fixture's log.
+func fixture(name string) string { return filepath.Join("testdata", name+".log") }
+
 // convertFixture returns the spans of a fixture.
 func convertFixture(t testing.TB, name string) spans {
 	t.Helper()
+	return convertToFile(t, run.Options{}, fixture(name))
+}
+
+// convertToFile returns the spans that a conversion to a file has.
+func convertToFile(t testing.TB, ro run.Options, names ...string) spans {
+	t.Helper()
 	var out bytes.Buffer
-	convertTo(t, tracing.Options{File: "-", Writer: &out}, run.Options{}, filepath.Join("testdata", name+".log"))
+	convertTo(t, tracing.Options{File: "-", Writer: &out}, ro, names...)
+	return readSpans(t, out.Bytes())
+}
+
+// readSpans returns the spans of a file of OTLP JSON.
+func readSpans(t testing.TB, file []byte) spans {
+	t.Helper()
 	all := make(spans)
-	for line := range bytes.Lines(out.Bytes()) {
-		all.add(t, line)
+	var decoder ptrace.JSONUnmarshaler
+	for line := range bytes.Lines(file) {
+		traces, err := decoder.UnmarshalTraces(line)
+		if err != nil {
+			t.Fatalf("not OTLP JSON: %v", err)
+		}
+		all.add(t, traces)
 	}
 	return all
 }
 
-// add adds the spans of a request in OTLP JSON.
-func (all spans) add(t testing.TB, line []byte) {
+// add adds the spans of a request.
+func (all spans) add(t testing.TB, traces ptrace.Traces) {
 	t.Helper()
-	var decoder ptrace.JSONUnmarshaler
-	traces, err := decoder.UnmarshalTraces(line)
-	if err != nil {
-		t.Fatalf("not OTLP JSON: %v", err)
-	}
 	for _, rs := range traces.ResourceSpans().All() {
 		resource := rs.Resource().Attributes().AsRaw()
 		for _, ss := range rs.ScopeSpans().All() {
@@ -96,6 +119,14 @@ func (all spans) add(t testing.TB, line []byte) {
 			}
 		}
 	}
+}
+
+// count returns the number of spans.
+func (all spans) count() (n int) {
+	for _, tr := range all {
+		n += len(tr)
+	}
+	return n
 }
 
 func (all spans) addSpan(t testing.TB, resource map[string]any, s ptrace.Span) {
@@ -107,10 +138,10 @@ func (all spans) addSpan(t testing.TB, resource map[string]any, s ptrace.Span) {
 		Attributes: s.Attributes().AsRaw(), Resource: resource, Status: s.Status().Code(), Message: s.Status().Message(),
 	}
 	for _, l := range s.Links().All() {
-		x.Links = append(x.Links, l.SpanID().String())
+		x.Links = append(x.Links, link{l.TraceID().String(), l.SpanID().String()})
 	}
 	for _, e := range s.Events().All() {
-		x.Events = append(x.Events, e.Name())
+		x.Events = append(x.Events, event{e.Name(), e.Timestamp().AsTime(), e.Attributes().AsRaw()})
 	}
 	if all[x.Trace] == nil {
 		all[x.Trace] = make(map[string]*span)

@@ -40,9 +40,10 @@ func (e *ender) replay() {
 		e.free <- make([]ending, 0, endingBatch)
 	}
 	e.done.Go(func() {
+		room := make([]trace.SpanEndOption, 0, 1)
 		for b := range e.batches {
 			for _, x := range b {
-				end(x.span, x.at)
+				end(x.span, x.at, room)
 			}
 			clear(b)
 			e.free <- b[:0]
@@ -50,22 +51,27 @@ func (e *ender) replay() {
 	})
 }
 
-// end ends a span.
-func end(span trace.Span, at time.Time) {
+// end ends a span. There may be room for its options.
+func end(span trace.Span, at time.Time, room []trace.SpanEndOption) {
 	defer guard()
-	span.End(trace.WithTimestamp(at))
+	span.End(append(room, trace.WithTimestamp(at))...)
 }
 
 // end ends a span: now when live, else soon.
 func (e *ender) end(span trace.Span, at time.Time) {
+	e.endIn(nil, span, at)
+}
+
+// endIn ends a span that has room for its options.
+func (e *ender) endIn(room []trace.SpanEndOption, span trace.Span, at time.Time) {
 	if !e.replays {
-		end(span, at)
+		end(span, at, room)
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.batches == nil { // closed
-		end(span, at)
+		end(span, at, room)
 		return
 	}
 	if e.batch == nil {

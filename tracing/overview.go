@@ -85,12 +85,12 @@ type overview struct {
 	queued       int
 	ready        int // partitions that are synthesized and not yet being proved
 	synthesizing int
+	unsettled    bool      // some cause is to be settled when time has passed
 	last         time.Time // the latest end of a sector
 }
 
 // An overviewPart is one trace of the run.
 type overviewPart struct {
-	number   int
 	root     trace.Span
 	ctx      context.Context // holds root
 	tree     *treeIDs        // nil when live
@@ -116,22 +116,25 @@ func (o *overview) init(r *Recorder, devices []Device) {
 
 // find returns the lane of a device, or nil.
 func (o *overview) find(ordinal int) *lane {
-	for _, l := range o.lanes {
-		if l.device.Ordinal == ordinal {
-			return l
-		}
+	if at, ok := o.search(ordinal); ok {
+		return o.lanes[at]
 	}
 	return nil
+}
+
+// search returns where the lane of a device is, or should be.
+func (o *overview) search(ordinal int) (int, bool) {
+	return slices.BinarySearchFunc(o.lanes, ordinal, func(l *lane, ordinal int) int { return cmp.Compare(l.device.Ordinal, ordinal) })
 }
 
 // addLane adds the lane of a device that has none yet.
 func (o *overview) addLane(d Device) *lane {
 	l := &lane{device: d, attrs: d.attributes()}
-	at, _ := slices.BinarySearchFunc(o.lanes, d.Ordinal, func(l *lane, ordinal int) int { return cmp.Compare(l.device.Ordinal, ordinal) })
+	at, _ := o.search(d.Ordinal)
 	o.lanes = slices.Insert(o.lanes, at, l)
 	if o.part != nil {
 		o.openLane(l)
-		l.idleSince, l.cause = o.part.working, o.part.cause
+		l.idleSince, l.cause, o.unsettled = o.part.working, o.part.cause, true
 	}
 	return l
 }
@@ -195,7 +198,7 @@ func (o *overview) begin(at time.Time) {
 	if o.part == nil || !o.part.working.IsZero() {
 		return
 	}
-	o.part.working = at
+	o.part.working, o.unsettled = at, true
 	for _, l := range o.lanes {
 		if l.idleSince.IsZero() {
 			l.idleSince = at
@@ -213,9 +216,6 @@ func (o *overview) openLane(l *lane) {
 // of its sectors.
 func (o *overview) finishPart(at time.Time) {
 	part := o.part
-	if part == nil {
-		return
-	}
 	for _, l := range o.lanes {
 		o.r.ender.end(l.span, at)
 	}
@@ -279,30 +279,49 @@ func (o *overview) extent(ctx context.Context, part *overviewPart, path string, 
 }
 
 // close ends the run's trace with the last of its sectors, which all have
-// ended.
-func (o *overview) close() {
+// ended or are just ending.
+func (o *overview) close(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.advance(o.last)
+	if o.part == nil {
+		return
+	}
+	if o.part.open == 0 {
+		at = o.last
+	}
+	o.advance(at)
 	for _, l := range o.lanes {
 		if neverWorked := l.started == 0; neverWorked && l.cause != "" {
-			o.idle(l, o.last)
+			o.idle(l, at)
 		}
 	}
-	o.finishPart(o.last)
+	o.finishPart(at)
 }
 
 // advance settles why devices are idle: what the pipeline does just after a
 // device fell idle is the cause. All that happened at one instant counts as
 // done together, in whatever order it was told.
 func (o *overview) advance(at time.Time) {
-	if o.part != nil && o.part.cause == "" && !o.part.working.IsZero() && at.After(o.part.working) {
-		o.part.cause = o.causeNow()
+	if !o.unsettled {
+		return
+	}
+	o.unsettled = false
+	if part := o.part; part != nil && part.cause == "" && !part.working.IsZero() {
+		o.settle(&part.cause, part.working, at)
 	}
 	for _, l := range o.lanes {
-		if l.busy == 0 && l.cause == "" && !l.idleSince.IsZero() && at.After(l.idleSince) {
-			l.cause = o.causeNow()
+		if l.busy == 0 && l.cause == "" && !l.idleSince.IsZero() {
+			o.settle(&l.cause, l.idleSince, at)
 		}
+	}
+}
+
+// settle settles the cause of an idle time, if time has passed since it began.
+func (o *overview) settle(cause *string, since, at time.Time) {
+	if at.After(since) {
+		*cause = o.causeNow()
+	} else {
+		o.unsettled = true
 	}
 }
 
@@ -410,7 +429,7 @@ func (o *overview) proveEnded(l *lane, number uint64, at time.Time) {
 	defer o.mu.Unlock()
 	o.advance(at)
 	l.busy--
-	l.idleSince = later(l.idleSince, at)
+	l.idleSince, o.unsettled = later(l.idleSince, at), true
 	if l.started-number <= uint64(len(l.proofs)) {
 		l.proofs[number%uint64(len(l.proofs))].to = at
 	}

@@ -27,15 +27,17 @@ type Phase struct {
 	name  string
 	kind  phaseKind
 	stage Stage
-	ended bool // guarded by the sector's mu, like open
 	lane  *lane // of the device, in gpu prove and inside it
 	span  trace.Span
 	ctx   context.Context // holds the span
 	start time.Time
-	proof uint64 // of a gpu prove, among those of its lane
-	path  string // in its sector's tree; empty until it is needed
+	proof uint64                 // of a gpu prove, among those of its lane
+	room  [1]trace.SpanEndOption // saves an allocation at the end
 
+	// Guarded by the sector's mu.
+	ended bool
 	open  []*Phase
+	path  string // in its sector's tree; empty until it is needed
 }
 
 // Start starts a part of the phase: witness and constraint evaluation inside a
@@ -219,5 +221,5 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	case unfinished:
 		abandon(ph.span)
 	}
-	s.r.ender.end(ph.span, at)
+	s.r.ender.endIn(ph.room[:0], ph.span, at)
 }

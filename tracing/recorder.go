@@ -125,7 +125,8 @@ func (r *Recorder) StartSector(ctx context.Context, info SectorInfo, at time.Tim
 	s.part = r.overview.enter(s.start, at)
 	s.tree = r.tree(info.Job, info.Attempt)
 	d := newDraft()
-	d.attrs = r.appendBackend(info.append(d.attrs))
+	// As options, so that samplers see them.
+	d.opts = append(d.opts, trace.WithAttributes(r.appendBackend(info.append(make([]attribute.KeyValue, 0, 8)))...))
 	s.ctx, s.span = r.start(ctx, StagePipeline, s.tree, "", SpanSector, s.start, d)
 	return s
 }
@@ -187,7 +188,7 @@ func (r *Recorder) Close(at time.Time) {
 	for _, s := range open {
 		s.Abandon(at)
 	}
-	r.overview.close()
+	r.overview.close(at)
 	r.ender.close()
 }
 
@@ -213,10 +214,10 @@ func (r *Recorder) tree(job string, attempt int) *treeIDs {
 	return newTreeIDs(r.run, job, attempt)
 }
 
-// A draft is what a span is to start with. Drafts are used again: a tracer
-// copies the attributes of its options.
+// A draft is what a span is to start with. Drafts are used again: the SDK keeps
+// copies.
 type draft struct {
-	attrs []attribute.KeyValue
+	attrs []attribute.KeyValue // set just after the start
 	opts  []trace.SpanStartOption
 }
 
@@ -234,18 +235,13 @@ func newDraft() *draft {
 func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, name string, at time.Time, d *draft) (in context.Context, span trace.Span) {
 	in, span = ctx, noop.Span{} // if it panics
 	defer guard()
-	d.opts = append(d.opts, trace.WithTimestamp(at))
-	if tree == nil {
-		if len(d.attrs) > 0 {
-			d.opts = append(d.opts, trace.WithAttributes(d.attrs...))
-		}
-		in, span = r.tracers[stage].Start(ctx, name, d.opts...)
-	} else {
-		in, span = r.tracers[stage].Start(tree.with(ctx, path, name), name, d.opts...)
-		// In a replay, no sampler has to see the attributes. This way they are
-		// copied once, not twice.
-		span.SetAttributes(d.attrs...)
+	if tree != nil {
+		ctx = tree.with(ctx, path, name)
 	}
+	d.opts = append(d.opts, trace.WithTimestamp(at))
+	in, span = r.tracers[stage].Start(ctx, name, d.opts...)
+	// As options, they would be copied twice.
+	span.SetAttributes(d.attrs...)
 	drafts.Put(d)
 	return in, span
 }

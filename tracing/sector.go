@@ -150,6 +150,7 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 		return
 	}
 	s.ended = true
+	waiting := s.waiting
 	open, verifying := s.open, s.verifying
 	s.open, s.verifying = nil, nil
 	s.mu.Unlock()
@@ -165,7 +166,9 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	for _, ph := range verifying {
 		ph.end(at, err, true)
 	}
-	s.admit(at)
+	if waiting {
+		s.admit(at)
+	}
 	if unfinished {
 		abandon(s.span)
 	}
@@ -179,13 +182,9 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.r.mu.Unlock()
 }
 
-// admit ends the wait for admission, if the sector is in one.
+// admit records the wait for admission, which ends.
 func (s *Sector) admit(at time.Time) {
-	s.mu.Lock()
-	waiting := s.waiting
-	s.waiting = false
-	s.mu.Unlock()
-	if !waiting || !at.After(s.start) {
+	if !at.After(s.start) {
 		return
 	}
 	_, span := s.r.start(s.ctx, StageQueue, s.tree, "", SpanAdmissionWait, s.start, newDraft())
@@ -224,11 +223,14 @@ func (p *Partition) Synthesis(worker int, at time.Time, more ...attribute.KeyVal
 		return nil
 	}
 	defer guard()
-	if _, ended := p.begin(phaseSynthesis); ended {
+	admitted, ended := p.begin(phaseSynthesis)
+	if ended {
 		return nil
 	}
 	at = orNow(at)
-	p.s.admit(at)
+	if admitted {
+		p.s.admit(at)
+	}
 	d := p.draft()
 	d.attrs = append(d.attrs, more...)
 	if worker >= 0 {
@@ -281,9 +283,10 @@ func (p *Partition) Prove(worker, device int, at time.Time, more ...attribute.Ke
 	return ph.add()
 }
 
-// begin prepares for a phase. It reports whether the phase changes if the
-// partition is ready to be proved, and whether the partition has ended, in
-// which there are no new phases.
+// begin prepares for a phase. It reports whether the phase changes what the
+// partition waits for: a synthesis ends the sector's admission wait, the queue
+// makes the partition ready, if it was not, and a proof ends that. In a
+// partition that has ended, no phase begins.
 func (p *Partition) begin(kind phaseKind) (changed, ended bool) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
@@ -291,6 +294,8 @@ func (p *Partition) begin(kind phaseKind) (changed, ended bool) {
 		return false, true
 	}
 	switch kind {
+	case phaseSynthesis:
+		changed, p.s.waiting = p.s.waiting, false
 	case phaseQueue:
 		changed, p.ready = !p.ready, true
 	case phaseProve:

@@ -252,9 +252,10 @@ func cannotWrite(err error) error {
 
 // A textPrinter gives the account for people.
 type textPrinter struct {
-	w     io.Writer
-	width int
-	color bool
+	w         io.Writer
+	width     int
+	color     bool
+	perDevice int // GPU workers, as given; 0 where they are not
 
 	runs      int
 	converted bool // one with sectors
@@ -311,7 +312,11 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 		return
 	}
 	p.fact(w, "began", a.Start.UTC().Format("2006-01-02 15:04:05.000 UTC")+", "+epochText(a.Epoch))
-	if a.WorkersAssumed && len(a.GPUs) > 0 {
+	switch {
+	case !a.WorkersAssumed || a.Sectors == 0:
+	case p.perDevice > 0:
+		p.fact(w, "devices", fmt.Sprintf("%d, with %s each, as given", len(a.GPUs), count(int64(p.perDevice), "GPU worker")))
+	default:
 		p.fact(w, "devices", fmt.Sprintf("%d, assumed: the log does not say which GPU worker drives which device (--gpu-workers-per-device)", len(a.GPUs)))
 	}
 	p.fact(w, "run", report.Sanitize(a.Run))

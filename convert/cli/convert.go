@@ -100,6 +100,14 @@ wrongly.`,
 	f.StringVar(&o.run, "run", "", "call the run `NAME`, from which the ids of its spans follow (default: its epoch and first job)")
 	f.StringVar(&o.epoch, "epoch", "", "wall clock `TIME` of the engine's start, or now: the run ends now (default: as the log tells)")
 	f.IntVar(&o.workers, "gpu-workers-per-device", 0, "`N` GPU workers drive each device, where the log does not tell (default: all drive one)")
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if v := (*pflag.InvalidValueError)(nil); errors.As(err, &v) {
+			return fmt.Errorf("--%s cannot be %q: give %s", v.GetFlag().Name, v.GetValue(), map[string]string{
+				"int": "a number", "bool": "true or false",
+			}[v.GetFlag().Value.Type()])
+		}
+		return err
+	})
 	complete(c, "format", "text", "json")
 	complete(c, "protocol", "grpc", "http/protobuf")
 	complete(c, "epoch", "now")
@@ -174,7 +182,7 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 		c.out = &jsonPrinter{w: account}
 	} else {
 		width, color := report.Terminal(account)
-		c.out = &textPrinter{w: account, width: width, color: color}
+		c.out = &textPrinter{w: account, width: width, color: color, perDevice: o.workers}
 	}
 	logs, err := o.setup(ctx, c, args, stdin, stdout)
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 	redraw = 100 * time.Millisecond
 	parts  = 1000 // in which the share of a written run is told
 	widest = 30   // columns of the bar itself
-	beside = 50   // columns that its numbers take
+	beside = 42   // columns that its numbers take
 )
 
 // newProgress returns a progress on out, which draws until it is closed.

@@ -307,8 +307,8 @@ func number(b []byte) int64 {
 // where it stands before the ids, behind the message itself.
 func reason(message []byte) []byte {
 	text := message
-	for _, id := range []string{" job_id=", " request_id=", " partition="} {
-		if i := bytes.Index(text, []byte(id)); i >= 0 {
+	for _, id := range []string{"job_id=", "request_id=", "partition="} {
+		if i := bytes.Index(text, []byte(id)); i == 0 || i > 0 && text[i-1] == ' ' {
 			text = text[:i]
 		}
 	}

@@ -68,8 +68,8 @@ const (
 	// disorder is by how many places lines may stand out of order.
 	disorder = 8
 
-	// setback is by how many ms, at least, a restart sets the clock back where
-	// nothing but that tells it.
+	// setback is by how many ms, at least, a restart sets the clock back. By
+	// less, threads that print at once can differ.
 	setback = 1000
 )
 
@@ -90,6 +90,9 @@ func (a *assembly) restarts(it *item, f *feed) bool {
 	}
 	recent := a.recent[:min(a.events, window)]
 	earliest, latest := slices.Min(recent), slices.Max(recent)
+	if latest-it.offset < setback {
+		return false
+	}
 	var ahead [window]*item
 	n, below := 0, 0
 	all := len(recent) == window
@@ -113,26 +116,26 @@ func (a *assembly) restarts(it *item, f *feed) bool {
 			above++
 		}
 	}
-	return latest-it.offset >= setback && (above > disorder || above+below > disorder+1) && a.anew(ahead[:n], latest)
+	return (above > disorder || above+below > disorder+1) && a.anew(ahead[:n], latest)
 }
 
 // anew reports whether those of the events that are before an offset are what a
-// run can begin with: each is of a job that this run does not know and has its
-// partition's start before it, or repeats what this run knows.
+// run can begin with: starts, of jobs that this run does not know or repeating
+// what it knows, and what follows from them.
 func (a *assembly) anew(events []*item, latest int64) bool {
 	for _, it := range events {
 		if it.offset >= latest {
 			continue
 		}
-		b := boundaries[it.kind]
-		if int(it.job) < len(a.states) {
-			if s := a.states[it.job].sector; s != nil {
-				if p := s.find(int32(it.partition)); p == nil || p.t[b] == absent {
-					return false
+		if it.kind == timeline.SynthStart {
+			if int(it.job) < len(a.states) {
+				if s := a.states[it.job].sector; s != nil {
+					if p := s.find(int32(it.partition)); p == nil || p.t[SynthStart] == absent {
+						return false
+					}
 				}
 			}
-		}
-		if b != SynthStart && !slices.ContainsFunc(events, func(start *item) bool {
+		} else if !slices.ContainsFunc(events, func(start *item) bool {
 			return start.kind == timeline.SynthStart && start.job == it.job &&
 				start.partition == it.partition && start.offset <= it.offset
 		}) {

@@ -13,11 +13,7 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r.Name = name
 	r.Input.Bytes, r.Input.Lines = length.Bytes, length.Lines
 	r.Epoch = a.epoch.settle(a.o, r.Last, a.lexer.sources[len(a.lexer.sources)-1].ModTime, time.Now())
-	for _, h := range a.kernels.over {
-		h.over.to = r.Last + fitAtMost
-		a.kernels.give(h)
-	}
-	r.Input.Orphans += int64(len(a.kernels.open) + len(a.kernels.undecided))
+	a.kernels.finish()
 	a.mapDevices()
 
 	clock, hasClock := a.epoch.ofEngineLog()
