@@ -200,9 +200,7 @@ func (o *overview) begin(at time.Time) {
 	}
 	o.part.working, o.unsettled = at, true
 	for _, l := range o.lanes {
-		if l.idleSince.IsZero() {
-			l.idleSince = at
-		}
+		l.idleSince = at
 	}
 }
 

@@ -32,9 +32,9 @@ type Tracers interface {
 type RecorderOptions struct {
 	// Run, where not empty, names a run that is replayed. All ids then follow
 	// from it and from the places of the spans in their trees, so that
-	// replaying a run twice gives the same ids. Attempts at a job then differ
-	// in their numbers, and the phases inside another one in their names. The
-	// tracers have to come from a [Pipeline].
+	// replaying a run twice gives the same ids. Attempts at a job then have to
+	// differ in their numbers, and what starts in a sector, a partition or a
+	// phase in its name. The tracers have to come from a [Pipeline].
 	Run string
 
 	// Backend is the value of prover.backend, absent where empty.
@@ -284,8 +284,9 @@ func (f Failure) Error() string { return string(f) }
 // fail marks a span as failed at a time, with an exception event.
 func fail(span trace.Span, at time.Time, err error) {
 	defer guard()
-	span.RecordError(err, trace.WithTimestamp(at))
+	span.SetStatus(codes.Error, "") // even if the error's text cannot be had
 	span.SetStatus(codes.Error, err.Error())
+	span.RecordError(err, trace.WithTimestamp(at))
 }
 
 // abandon marks a span as unfinished.

@@ -90,6 +90,7 @@ func (c *call) command(ctx context.Context) *exec.Cmd {
 			cmd.Env = append(cmd.Env, kv)
 		}
 	}
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // else a second a call, where races are looked for
 	cmd.Env = append(cmd.Env, c.env...)
 	return cmd
 }

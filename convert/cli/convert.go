@@ -198,6 +198,8 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
+	// What waits for room in the pipeline would not see an interrupt.
+	defer context.AfterFunc(ctx, func() { c.pipeline.Shutdown(ctx) })()
 	c.bar = newProgress(stderr)
 	for _, log := range logs {
 		c.fail(c.convertLog(ctx, log))

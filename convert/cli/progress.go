@@ -60,8 +60,9 @@ const (
 	moment = time.Second // without a bar
 	redraw = 100 * time.Millisecond
 	parts  = 1000 // in which the share of a written run is told
-	widest = 30   // columns of the bar itself
-	beside = 42   // columns that its numbers take
+	beside = 42   // columns that a bar's numbers take
+
+	narrowest, widest = 4, 30 // columns of the bar itself
 )
 
 // newProgress returns a progress on out, which draws until it is closed.
@@ -124,10 +125,10 @@ func (p *progress) set(which **bar, doing string, log *convert.Log, size int64, 
 		return
 	}
 	b := &bar{screen: screen{out: p.out}, size: size, at: at, since: time.Now()}
-	name := report.Fit(filepath.Base(log.Name), max(p.width-beside-len(doing)-1, 8))
+	name := report.Fit(filepath.Base(log.Name), max(p.width-beside-narrowest-len(doing)-1, 8))
 	b.ProgressBar = progressbar.NewOptions64(size, append(options,
 		progressbar.OptionSetDescription(doing+" "+name), progressbar.OptionSetWriter(&b.screen),
-		progressbar.OptionSetWidth(max(0, min(p.width-beside-len(doing)-len(name)-1, widest))),
+		progressbar.OptionSetWidth(max(narrowest, min(p.width-beside-len(doing)-len(name)-1, widest))),
 		progressbar.OptionSetSpinnerChangeInterval(0), // the spinner's own goroutine would never end
 	)...)
 	p.mu.Lock()

@@ -64,78 +64,69 @@ type Durations struct {
 
 // A Parser reads lines. The zero value is ready.
 type Parser struct {
-	plain []byte // a line without its colours
+	plain  []byte // a line without its colours
+	reason []byte
 
 	// The day of the last time read: nearly all lines share it.
 	day     [10]byte
 	dayUnix int64 // µs
 }
 
-var (
-	timingMarker = []byte("CUZK_TIMING:")
-	escape       = byte(0x1b)
+const (
+	timingMarker = "CUZK_TIMING:"
+	escape       = 0x1b
 )
 
 // Parse reads a line into f and reports whether it is one of the engine's.
+// Where it is not, f has no meaning.
 func (p *Parser) Parse(line []byte, f *Fact) bool {
-	if len(line) == 0 {
-		return false
+	if len(line) > len(timingMarker) && string(line[:len(timingMarker)]) == timingMarker {
+		return parseTimings(line[len(timingMarker):], f)
 	}
-	if c := line[0]; c == 'C' || c < '0' || c > '9' {
-		if at := bytes.Index(line, timingMarker); at >= 0 {
-			return parseTimings(line[at+len(timingMarker):], f)
-		}
+	if p.engine(line, f) {
+		return true
+	}
+	if at := bytes.Index(line, []byte(timingMarker)); at >= 0 {
+		line = line[at+len(timingMarker):]
 		if bytes.IndexByte(line, escape) >= 0 {
 			p.plain = timeline.StripANSI(p.plain[:0], line)
 			line = p.plain
 		}
+		return parseTimings(line, f)
 	}
-	// A capture's prefix can hold a time as well; the engine's is the one
-	// before the level.
+	if bytes.IndexByte(line, escape) >= 0 {
+		p.plain = timeline.StripANSI(p.plain[:0], line)
+		return p.engine(p.plain, f)
+	}
+	return false
+}
+
+// engine reads a line of the engine's own log. A capture's prefix can hold a
+// time as well; the engine's is the one before the level.
+func (p *Parser) engine(line []byte, f *Fact) bool {
 	for at := 0; ; {
 		z := bytes.IndexByte(line[at:], 'Z')
 		if z < 0 {
-			return p.parseLate(line, f)
+			return false
 		}
 		end := at + z
 		at = end + 1
-		rest := line[at:]
-		if len(rest) < 2 || rest[0] != ' ' {
-			continue
-		}
-		level := levelOf(rest)
-		if level == noLevel {
-			continue
-		}
 		start := end - len("2026-02-18T14:59:07.123856")
 		if start < 0 {
+			continue
+		}
+		level := levelOf(line[at:])
+		if level == noLevel {
 			continue
 		}
 		us, ok := p.time(line[start : end+1])
 		if !ok {
 			continue
 		}
-		f.Kind, f.Time = Other, us
-		parseMessage(rest, level, f)
+		*f = Fact{Time: us, Partition: Unknown, Count: Unknown, Worker: Unknown, Device: Unknown, Millis: Unknown}
+		p.message(line[at:], level, f)
 		return true
 	}
-}
-
-// parseLate reads lines that a prefix with a digit in front hides from Parse's
-// short cut: timings and colours behind a capture's time.
-func (p *Parser) parseLate(line []byte, f *Fact) bool {
-	if at := bytes.Index(line, timingMarker); at >= 0 {
-		return parseTimings(line[at+len(timingMarker):], f)
-	}
-	if bytes.IndexByte(line, escape) < 0 {
-		return false
-	}
-	plain := timeline.StripANSI(p.plain[:0], line)
-	p.plain = plain
-	if len(plain) == len(line) || len(plain) == 0 {
-		return false
-	}
-	return p.Parse(plain, f)
 }
 
 // time reads a time such as 2026-02-18T14:59:07.123856Z.
@@ -186,6 +177,9 @@ const (
 
 // levelOf reads the level that stands behind the spaces at the start of rest.
 func levelOf(rest []byte) level {
+	if len(rest) == 0 || rest[0] != ' ' {
+		return noLevel
+	}
 	i := 1
 	for i < len(rest) && i < 3 && rest[i] == ' ' {
 		i++
@@ -216,9 +210,8 @@ var phrases = [...]struct {
 	{"cuzk-daemon starting", Started},
 }
 
-// parseMessage reads what stands behind the time: level, target, message and
-// fields.
-func parseMessage(rest []byte, l level, f *Fact) {
+// message reads what stands behind the time: level, target, message and fields.
+func (p *Parser) message(rest []byte, l level, f *Fact) {
 	at := bytes.Index(rest, []byte(": "))
 	if at < 0 {
 		return
@@ -226,14 +219,14 @@ func parseMessage(rest []byte, l level, f *Fact) {
 	message := rest[at+2:]
 	if l == failing {
 		job := field(message, "job_id")
-		if job == nil {
+		if len(job) == 0 {
 			job = field(message, "request_id")
 		}
-		if job == nil {
+		if len(job) == 0 {
 			return
 		}
 		f.Kind, f.Job, f.Partition = Failed, job, number(field(message, "partition"))
-		f.Reason = reason(message)
+		f.Reason = p.reasonOf(message)
 		return
 	}
 	for i := range phrases {
@@ -270,28 +263,49 @@ func parseMessage(rest []byte, l level, f *Fact) {
 // field returns the value of a field, without the quotes that surround it, or
 // nil. A value ends at the next space, a quoted one at its quote.
 func field(message []byte, key string) []byte {
-	for at := 0; at < len(message); {
+	at := fieldAt(message, key)
+	if at < 0 {
+		return nil
+	}
+	value := message[at:]
+	if text, ok := quoted(value); ok {
+		return text
+	}
+	if end := bytes.IndexByte(value, ' '); end >= 0 {
+		value = value[:end]
+	}
+	return value
+}
+
+// fieldAt returns where the value of a field begins, or -1.
+func fieldAt(message []byte, key string) int {
+	for at := 0; ; {
 		i := bytes.Index(message[at:], []byte(key))
 		if i < 0 {
-			return nil
+			return -1
 		}
 		i += at
 		at = i + len(key)
-		if at >= len(message) || message[at] != '=' || (i > 0 && message[i-1] != ' ') {
-			continue
+		if at < len(message) && message[at] == '=' && (i == 0 || message[i-1] == ' ') {
+			return at + 1
 		}
-		value := message[at+1:]
-		if len(value) > 0 && value[0] == '"' {
-			if end := bytes.IndexByte(value[1:], '"'); end >= 0 {
-				return value[1 : 1+end]
-			}
-		}
-		if end := bytes.IndexByte(value, ' '); end >= 0 {
-			value = value[:end]
-		}
-		return value
 	}
-	return nil
+}
+
+// quoted returns the text between the quotes with which b begins.
+func quoted(b []byte) (text []byte, ok bool) {
+	if len(b) == 0 || b[0] != '"' {
+		return nil, false
+	}
+	for i := 1; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			i++
+		case '"':
+			return b[1:i], true
+		}
+	}
+	return nil, false
 }
 
 // number reads a field's number, which Rust's Debug may have wrapped: Some(7).
@@ -303,31 +317,42 @@ func number(b []byte) int64 {
 	return Unknown
 }
 
-// reason returns why something failed: the error field, which can hold spaces
-// where it stands before the ids, behind the message itself.
-func reason(message []byte) []byte {
-	text := message
-	for _, id := range []string{"job_id=", "request_id=", "partition="} {
-		if i := bytes.Index(text, []byte(id)); i == 0 || i > 0 && text[i-1] == ' ' {
-			text = text[:i]
-		}
+// reasonOf returns why something failed: the message and its error field. The
+// latter can hold spaces without any quotes, and ends where the ids begin.
+func (p *Parser) reasonOf(message []byte) []byte {
+	text := bytes.TrimSpace(message[:textEnd(message)])
+	at := fieldAt(message, "error")
+	if at < 0 {
+		at = fieldAt(message, "err")
 	}
-	for _, key := range []string{"error=", "err="} {
-		i := bytes.Index(message, []byte(key))
-		if i < 0 || (i > 0 && message[i-1] != ' ') {
-			continue
-		}
-		value := message[i+len(key):]
-		if i < len(text) { // the ids stand behind it
-			value = text[i+len(key):]
-		}
-		head := bytes.TrimSpace(message[:i])
-		if j := bytes.IndexByte(head, '='); j >= 0 { // fields before it
-			head = bytes.TrimSpace(head[:bytes.LastIndexByte(head[:j], ' ')+1])
-		}
-		return append(append(bytes.Clone(head), ": "...), bytes.Trim(value, `" `)...)
+	if at < 0 {
+		return text
 	}
-	return bytes.Clone(bytes.TrimSpace(text))
+	value, ok := quoted(message[at:])
+	if !ok {
+		value = message[at:]
+		for _, id := range [...]string{" job_id=", " request_id=", " partition="} {
+			if i := bytes.Index(value, []byte(id)); i >= 0 {
+				value = value[:i]
+			}
+		}
+		value = bytes.TrimSpace(value)
+	}
+	p.reason = append(p.reason[:0], text...)
+	if len(text) > 0 && len(value) > 0 {
+		p.reason = append(p.reason, ": "...)
+	}
+	p.reason = append(p.reason, value...)
+	return p.reason
+}
+
+// textEnd returns where the first field of a message begins.
+func textEnd(message []byte) int {
+	eq := bytes.IndexByte(message, '=')
+	if eq < 0 {
+		return len(message)
+	}
+	return bytes.LastIndexByte(message[:eq], ' ') + 1
 }
 
 // parseTimings reads what stands behind the marker of a timing line.

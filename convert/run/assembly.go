@@ -31,6 +31,10 @@ type assembly struct {
 	failed  []failure
 
 	room, used int // partitions that sectors have room for, and that they have
+
+	frozen []byte     // the latest frozen partitions
+	ice    []byte     // where the next ones go
+	spare  [][]packed // room that frozen sectors have left
 }
 
 // A jobState is how far a job's proof is.
@@ -290,7 +294,7 @@ func inAttempt(at int32, st *jobState, p *packed, b Boundary) bool {
 
 // over reports whether nothing is left to do of what the sector has begun.
 func (s *Sector) over() bool {
-	return s.failed || !slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] == absent })
+	return s.failed || s.frozen != nil || !slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] == absent })
 }
 
 // begins starts the next attempt at a job.
@@ -319,14 +323,20 @@ func (a *assembly) begins(st *jobState, it *item) *Sector {
 	s.parts = a.more(n)
 	st.previous, st.sector = st.sector, s
 	a.run.Sectors = append(a.run.Sectors, s)
+	a.freeze()
 	return s
 }
 
 // more returns an empty slice with room for n partitions.
 func (a *assembly) more(n int) []packed {
+	if last := len(a.spare) - 1; last >= 0 && cap(a.spare[last]) >= n {
+		s := a.spare[last]
+		a.spare = a.spare[:last]
+		return s
+	}
 	a.room += n
 	if n > cap(a.free) {
-		a.free = make([]packed, 0, max(n, slabSize))
+		a.free = make([]packed, 0, max(n, min(a.room, slabSize)))
 	}
 	s := a.free[:0:n]
 	a.free = a.free[n:n:cap(a.free)]
@@ -436,7 +446,7 @@ func (a *assembly) engineFact(it *item, x *extra) {
 
 // anyProved reports whether a partition of the sector has been proved.
 func (s *Sector) anyProved() bool {
-	return slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] != absent })
+	return s.frozen != nil || slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] != absent })
 }
 
 // fails marks a sector, and the partition if one is named, as failed. The

@@ -202,7 +202,7 @@ func TestDevices(t *testing.T) {
 				t.Errorf("devices (-want +got):\n%s", diff)
 			}
 			for i, want := range test.of {
-				if got := r.Sectors[0].At(i).Device; got != want {
+				if got := partitionAt(r.Sectors[0], i).Device; got != want {
 					t.Errorf("partition %d is of device %d, want %d", i, got, want)
 				}
 			}
@@ -237,5 +237,20 @@ func TestPieces(t *testing.T) {
 	}
 	if whole.Epoch != pieces[0].Epoch {
 		t.Errorf("epochs are %+v and %+v", whole.Epoch, pieces[0].Epoch)
+	}
+}
+
+// TestManyClocks bounds an epoch by more lines than are kept.
+func TestManyClocks(t *testing.T) {
+	var b strings.Builder
+	for i := range 3 * maxIntervals {
+		ms := 1000 + 100*i
+		behind := ms - 90 + i%90 // anywhere in the 100 ms before the event
+		b.WriteString(engineLine(i, zero.Add(time.Duration(behind)*time.Millisecond)))
+		fmt.Fprintf(&b, "TIMELINE,%d,SYNTH_START,Z,partition=%d\n", ms, i%10)
+	}
+	e := readText(t, Options{}, b.String()).Epoch
+	if off := e.Time.Sub(zero).Abs(); e.Source != EpochEngineLog || off > e.Uncertainty+time.Millisecond || e.Uncertainty > 10*time.Millisecond {
+		t.Errorf("epoch is %+v, %v off", e, off)
 	}
 }

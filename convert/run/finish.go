@@ -31,24 +31,9 @@ func (a *assembly) finish(name string, length Length) *Run {
 	}
 	a.inferEnds()
 	for _, s := range r.Sectors {
-		for i := range s.parts {
-			p := &s.parts[i]
-			a.order(p)
-			if p.t[SynthStart] != absent && p.t[SynthEnd] != absent {
-				r.longestSynthesis = max(r.longestSynthesis, int64(p.t[SynthEnd])-int64(p.t[SynthStart]))
-			}
-			if p.t[Queued] != absent && p.t[GPUEnd] != absent {
-				r.longestProof = max(r.longestProof, int64(p.t[GPUEnd])-int64(p.t[Queued]))
-			}
+		if s.frozen == nil {
+			a.conclude(s)
 		}
-		slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
-		s.index = nil
-		if s.parts[0].index >= 0 {
-			s.Count = max(s.Count, len(s.parts))
-		} else {
-			s.Count = 0
-		}
-		s.first, _ = s.Extent()
 		s.Admitted = admitted(s, clock, hasClock)
 	}
 	for _, s := range r.Sectors {
@@ -58,6 +43,25 @@ func (a *assembly) finish(name string, length Length) *Run {
 		return cmp.Compare(a.first, b.first)
 	})
 	return r
+}
+
+// conclude puts the times and the partitions of a sector in order.
+func (a *assembly) conclude(s *Sector) {
+	r := a.run
+	for i := range s.parts {
+		p := &s.parts[i]
+		a.order(p)
+		r.longestSynthesis = max(r.longestSynthesis, p.between(SynthStart, SynthEnd))
+		r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
+	}
+	slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
+	s.index = nil
+	if s.parts[0].index >= 0 {
+		s.Count = max(s.Count, len(s.parts))
+	} else {
+		s.Count = 0
+	}
+	s.first, _ = s.Extent()
 }
 
 // admitted returns when a sector was admitted, in µs of the run's clock, if the
@@ -195,8 +199,7 @@ func (a *assembly) inferEnds() {
 		slices.SortFunc(ends, func(a, b openEnd) int { return cmp.Compare(a.start, b.start) })
 	}
 	for _, s := range a.run.Sectors {
-		for i := range s.parts {
-			p := &s.parts[i]
+		for p := range s.each() {
 			if p.worker < 0 || p.t[PickedUp] == absent {
 				continue
 			}

@@ -104,7 +104,7 @@ func compareToTruth(t *testing.T, r *Run, tr truth) {
 		}
 		state := Finished
 		for k := range s.Len() {
-			p, want := s.At(k), j.Partitions[k]
+			p, want := partitionAt(s, k), j.Partitions[k]
 			times, ended := want.times(), Finished
 			if want.Skipped {
 				ended, state = Skipped, Failed
@@ -228,5 +228,38 @@ func TestFixtureOfTwoRuns(t *testing.T) {
 	}
 	if runs[1].Epoch.Source != EpochEngineLog || runs[0].Epoch.Source != EpochNextRun {
 		t.Errorf("epochs are of %s and %s", runs[0].Epoch.Source, runs[1].Epoch.Source)
+	}
+}
+
+// TestCapturesOfNoise reads the engine's lines and timings as captures print
+// them.
+func TestCapturesOfNoise(t *testing.T) {
+	for _, name := range []string{"split", "failure", "dual_worker_noisy"} {
+		text := readFixture(t, name)
+		want := readText(t, Options{}, text)
+		for _, capture := range []struct{ before, after string }{
+			{"", "\r"},
+			{"\x00\x00", ""},
+			{"2026-02-18T12:00:01.500311000Z stderr F ", ""},
+			{"cuzk-1  | ", "\r"},
+			{"Feb 18 12:00:01 prover01 cuzk-daemon[4242]: ", ""},
+		} {
+			var b strings.Builder
+			for line := range strings.Lines(text) {
+				b.WriteString(capture.before + strings.TrimSuffix(line, "\n") + capture.after + "\n")
+			}
+			got := readText(t, Options{}, b.String())
+			if diff := cmp.Diff(show(want), show(got)); diff != "" {
+				t.Errorf("%s with %q (-want +got):\n%s", name, capture, diff)
+			}
+			if got.Epoch != want.Epoch || got.Input.Timings != want.Input.Timings || got.WorkersAssumed != want.WorkersAssumed {
+				t.Errorf("%s with %q: %+v, %+v, want %+v, %+v", name, capture, got.Epoch, got.Input, want.Epoch, want.Input)
+			}
+			for i, s := range got.Sectors {
+				if s.Admitted != want.Sectors[i].Admitted || s.Count != want.Sectors[i].Count {
+					t.Errorf("%s with %q: %s was admitted at %d", name, capture, s.Job, s.Admitted)
+				}
+			}
+		}
 	}
 }

@@ -1,13 +1,87 @@
 package run
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"iter"
+)
 
-// A sector that nothing happens to is kept frozen: its partitions take some 20
+// A sector whose proof is whole is kept frozen: its partitions take some 20
 // bytes each instead of 44, and a log of a gigabyte holds two million. It thaws
 // when an event is of it.
 
-// maxThawed bounds the sectors that are kept thawed beside those under way.
-const maxThawed = 64
+// freezeAfter is how many sectors begin before one is frozen.
+const freezeAfter = 64
+
+// freeze freezes the sector that began some time ago, if all times of all its
+// partitions are told, so that nothing is left to derive.
+func (a *assembly) freeze() {
+	n := len(a.run.Sectors) - 1 - freezeAfter
+	if n < 0 || !a.run.Sectors[n].told() {
+		return
+	}
+	s := a.run.Sectors[n]
+	a.conclude(s)
+	a.frozen = freeze(a.frozen[:0], s.parts)
+	if len(a.frozen) > cap(a.ice)-len(a.ice) {
+		a.ice = make([]byte, 0, max(iceSize, len(a.frozen)))
+	}
+	at := len(a.ice)
+	a.ice = append(a.ice, a.frozen...)
+	s.frozen = a.ice[at:len(a.ice):len(a.ice)]
+	a.spare = append(a.spare, s.parts[:0])
+	s.parts, s.index = nil, nil
+}
+
+const iceSize = 64 << 10
+
+// told reports whether lines tell all times of all partitions of the sector,
+// one after the other.
+func (s *Sector) told() bool {
+	if s.failed || len(s.parts) == 0 {
+		return false
+	}
+	for i := range s.parts {
+		p := &s.parts[i]
+		last := int32(absent + 1)
+		for _, t := range p.t {
+			if t < last {
+				return false
+			}
+			last = t
+		}
+	}
+	return true
+}
+
+// thaw makes the partitions of a frozen sector again.
+func (s *Sector) thaw() {
+	if s.frozen == nil {
+		return
+	}
+	for b := s.frozen; len(b) > 0; {
+		var p packed
+		b = thaw(b, &p)
+		s.parts = append(s.parts, p)
+	}
+	s.frozen = nil
+}
+
+// each yields the sector's partitions, each of which is valid until the next.
+func (s *Sector) each() iter.Seq[*packed] {
+	return func(yield func(*packed) bool) {
+		for i := range s.parts {
+			if !yield(&s.parts[i]) {
+				return
+			}
+		}
+		var p packed
+		for b := s.frozen; len(b) > 0; {
+			if b = thaw(b, &p); !yield(&p) {
+				return
+			}
+		}
+	}
+}
 
 // freeze returns partitions as bytes, appended to b. Times follow each other as
 // differences, which are small.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -295,4 +296,9 @@ func lines(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// partitionAt returns the i-th of a sector's partitions.
+func partitionAt(s *Sector, i int) Partition {
+	return slices.Collect(s.Partitions())[i]
 }

@@ -477,7 +477,7 @@ func TestFailureWithoutTheEngine(t *testing.T) {
 	r := readText(t, Options{}, timelineOnly(readFixture(t, "failure")))
 	for i, j := range readTruth(t, "failure").Jobs {
 		for k, want := range j.Partitions {
-			p := r.Sectors[i].At(k)
+			p := partitionAt(r.Sectors[i], k)
 			state := Finished
 			switch {
 			case want.Skipped:
@@ -525,7 +525,7 @@ func TestEndOf(t *testing.T) {
 		{1, 1, 11000}, // it has just begun
 	} {
 		s := r.Sectors[test.sector]
-		p := s.At(test.part)
+		p := partitionAt(s, test.part)
 		if got := s.EndOf(&p); got != test.want {
 			t.Errorf("EndOf(%s/%d) = %d, want %d", s.Job, test.part, got, test.want)
 		}
@@ -629,7 +629,9 @@ func TestLostLines(t *testing.T) {
 						b.WriteString(line)
 					}
 				}
-				for _, s := range readText(t, Options{}, b.String()).Sectors {
+				r := readText(t, Options{}, b.String())
+				noOverlap(t, r)
+				for _, s := range r.Sectors {
 					if s.Attempt != 1 {
 						t.Fatalf("seed %d: %s has attempt %d", seed, s.Job, s.Attempt)
 					}

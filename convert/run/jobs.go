@@ -6,8 +6,7 @@ import "sync"
 // asks for the names.
 type jobs struct {
 	byID   map[string]int32
-	recent [4]recentJob // neighbouring lines share a few jobs
-	next   int
+	recent [64]recentJob // neighbouring lines share a few jobs; by the end of the id
 
 	mu    sync.Mutex
 	names []string
@@ -22,10 +21,14 @@ type recentJob struct {
 
 // of returns the number of a job.
 func (j *jobs) of(id []byte) int32 {
-	for i := range j.recent {
-		if r := &j.recent[i]; len(r.id) == len(id) && r.id == string(id) && len(id) > 0 {
-			return r.n
-		}
+	// The ids of a log differ in the end most of all.
+	at := 0
+	if i := len(id) - 1; i > 0 {
+		at = int(id[i]^id[i-1]<<3) % len(j.recent)
+	}
+	r := &j.recent[at]
+	if r.id == string(id) && r.id != "" {
+		return r.n
 	}
 	n, ok := j.byID[string(id)]
 	if !ok {
@@ -39,8 +42,7 @@ func (j *jobs) of(id []byte) int32 {
 		j.mu.Unlock()
 		j.byID[name] = n
 	}
-	j.recent[j.next] = recentJob{j.names[n], n}
-	j.next = (j.next + 1) % len(j.recent)
+	*r = recentJob{j.names[n], n}
 	return n
 }
 

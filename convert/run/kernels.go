@@ -161,13 +161,13 @@ func (k *kernels) add(d *enginelog.Durations) {
 // release ends the hold that the sum of its parts fits, and the time at which
 // it began.
 func (k *kernels) release(r release) {
-	best, fit := -1, int64(sumSlack+1)
+	best, fit := -1, int64(math.MaxInt64)
 	for i, h := range k.open {
 		if h.line > r.line {
 			break
 		}
-		if d := r.total - r.held - h.prepare - h.wait; sums(d) && abs(d) < fit && h.taken.overlaps(r.over.later(-r.held)) {
-			best, fit = i, abs(d)
+		if d := misses(r.total - r.held - h.prepare - h.wait); d < fit && h.taken.overlaps(r.over.later(-r.held)) {
+			best, fit = i, d
 		}
 	}
 	if best < 0 {
@@ -181,9 +181,15 @@ func (k *kernels) release(r release) {
 	k.undecided = append(k.undecided, h)
 }
 
-// sums reports whether a value can be the sum of others with this difference:
-// each of them is cut to whole ms.
-func sums(difference int64) bool { return difference >= -1 && difference <= sumSlack }
+// misses says how unlikely a value is the sum of others that is smaller by so
+// many ms. It is smaller by one or two mostly, since each is cut to whole ms,
+// and cannot be where the difference is out of range.
+func misses(difference int64) int64 {
+	if difference < -1 || difference > sumSlack {
+		return math.MaxInt64
+	}
+	return abs(2*difference - 3)
+}
 
 // phases takes the phases of a hold out of those that wait: the thread whose
 // own total is the time for which the lock was held, and the combination of
@@ -193,7 +199,7 @@ func (k *kernels) phases(h *hold) [4]int64 {
 	const tail = 3
 	last := -1
 	for i, t := range k.parts[tail] {
-		if t.total >= 0 && t.line > h.line && t.at.overlaps(h.over) && sums(h.held-t.total) &&
+		if t.total >= 0 && t.line > h.line && t.at.overlaps(h.over) && misses(h.held-t.total) < math.MaxInt64 &&
 			(last < 0 || abs(h.held-t.total) < abs(h.held-k.parts[tail][last].total)) {
 			last = i
 		}
@@ -205,7 +211,7 @@ func (k *kernels) phases(h *hold) [4]int64 {
 	// When the lock was taken: both ends of the hold tell.
 	taken := h.over.later(-h.held)
 	taken.from, taken.to = max(taken.from, h.taken.from), min(taken.to, h.taken.to)
-	best, fit := [4]int{-1, -1, -1, last}, int64(sumSlack+1)
+	best, fit := [4]int{-1, -1, -1, last}, int64(math.MaxInt64)
 	for i, ntt := range k.parts[0] {
 		if ntt.thread != end.thread || ntt.line <= h.line || !ntt.at.overlaps(taken.later(ntt.ms)) {
 			continue
@@ -224,8 +230,8 @@ func (k *kernels) phases(h *hold) [4]int64 {
 					}
 					barrier = t.ms
 				}
-				if d := end.total - ntt.ms - barrier - batch.ms - end.ms; sums(d) && (abs(d) < fit || abs(d) == fit && best[1] < 0 && b >= 0) {
-					best, fit = [4]int{i, b, j, last}, abs(d)
+				if d := misses(end.total - ntt.ms - barrier - batch.ms - end.ms); d < fit || d == fit && d < math.MaxInt64 && best[1] < 0 && b >= 0 {
+					best, fit = [4]int{i, b, j, last}, d
 				}
 			}
 		}
@@ -349,7 +355,7 @@ func (k *kernels) finish() {
 const (
 	maxUndecided = 32            // holds that wait until it is known when the partitions ended that they fit on
 	maxAhead     = 8             // of the holds that follow, those which are looked at to tell
-	maxTries     = 2000          // partitions tried for them
+	maxTries     = 200           // partitions tried for them
 	orphanMisfit = 2 * fitAtMost // of a hold that is left without a partition
 	noTailMisfit = fitAtMost / 2 // of a partition on whose end no G2 MSM fits
 )

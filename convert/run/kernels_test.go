@@ -40,7 +40,7 @@ func TestPhasesAreWhereTheKernelsWere(t *testing.T) {
 				}
 			}
 			r := readText(t, Options{}, readFixture(t, test.name))
-			comparePhases(t, r, jobs, 100)
+			comparePhases(t, r, jobs).atLeast(t, 100)
 			if r.Input.Orphans != 0 {
 				t.Errorf("%d groups of timings are of no partition", r.Input.Orphans)
 			}
@@ -48,21 +48,21 @@ func TestPhasesAreWhereTheKernelsWere(t *testing.T) {
 	}
 }
 
-// comparePhases holds a run's phases against the kernels: at least so many in
-// a hundred have to be known and within 5 ms, and those that are known have to
-// be within 5 ms as often.
-func comparePhases(t *testing.T, r *Run, jobs []truthJob, percent int) {
+// A score counts phases.
+type score struct{ total, known, right int }
+
+// comparePhases counts those of the phases that are known, and that are within
+// 5 ms of the kernels.
+func comparePhases(t *testing.T, r *Run, jobs []truthJob) (n score) {
 	t.Helper()
 	want := make(map[string]map[int]map[string][2]float64)
-	total := 0
 	for _, j := range jobs {
 		want[j.Job] = make(map[int]map[string][2]float64)
 		for _, p := range j.Partitions {
 			want[j.Job][p.index()] = p.Kernel
-			total += len(p.Kernel)
+			n.total += len(p.Kernel)
 		}
 	}
-	right, known := 0, 0
 	for _, s := range r.Sectors {
 		for p := range s.Partitions() {
 			for ph := range p.Phases() {
@@ -70,22 +70,27 @@ func comparePhases(t *testing.T, r *Run, jobs []truthJob, percent int) {
 				if !ok {
 					continue
 				}
-				known++
+				n.known++
 				if abs(ph.Start-int64(kernel[0])) <= 5 && abs(ph.End-int64(kernel[1])) <= 5 {
-					right++
-				} else if testing.Verbose() {
-					t.Logf("%s/%d %s: %d..%d, truth %.1f", s.Job, p.Index, ph.Name, ph.Start, ph.End, kernel)
+					n.right++
 				}
 			}
 		}
 	}
-	if right*100 < total*percent {
-		t.Errorf("%d of %d phases are known and within 5 ms, less than %d%%; %d are known", right, total, percent, known)
-	}
-	if right*100 < known*99 {
-		t.Errorf("%d of %d known phases are within 5 ms, less than 99%%", right, known)
-	}
 	noOverlap(t, r)
+	return n
+}
+
+// atLeast holds that so many phases in a hundred are known and right, and 99 of
+// those that are known.
+func (n score) atLeast(t *testing.T, percent int) {
+	t.Helper()
+	if n.right*100 < n.total*percent {
+		t.Errorf("%d of %d phases are known and within 5 ms, less than %d%%; %d are known", n.right, n.total, percent, n.known)
+	}
+	if n.right*100 < n.known*99 {
+		t.Errorf("%d of %d known phases are within 5 ms, less than 99%%", n.right, n.known)
+	}
 }
 
 // noOverlap holds that a device does one thing at a time.
@@ -273,25 +278,81 @@ func (s simulation) run(seed uint64) (string, []truthJob) {
 // device, worker or thread writes timings at once.
 func TestPhasesOfSimulations(t *testing.T) {
 	for _, test := range []struct {
-		name string
+		name    string
+		percent int
 		simulation
 	}{
-		{"one worker", simulation{devices: 1, workers: 1, partitions: 100, every: 2500, threads: 1}},
-		{"two workers", simulation{devices: 1, workers: 2, partitions: 200, every: 1500, threads: 1}},
-		{"two workers, two threads", simulation{devices: 1, workers: 2, partitions: 200, every: 1500, threads: 2}},
-		{"two workers, split", simulation{devices: 1, workers: 2, partitions: 200, every: 1400, split: true, threads: 1}},
-		{"four workers", simulation{devices: 1, workers: 4, partitions: 200, every: 1450, threads: 1}},
-		{"two devices", simulation{devices: 2, workers: 2, partitions: 400, every: 750, threads: 1}},
-		{"two devices, split", simulation{devices: 2, workers: 2, partitions: 400, every: 700, split: true, threads: 1}},
-		{"two devices, idle", simulation{devices: 2, workers: 2, partitions: 400, every: 1700, threads: 1}},
-		{"four devices", simulation{devices: 4, workers: 2, partitions: 800, every: 380, threads: 1}},
-		{"eight devices, split", simulation{devices: 8, workers: 2, partitions: 1600, every: 180, split: true, threads: 1}},
+		{"one worker", 100, simulation{devices: 1, workers: 1, partitions: 100, every: 2500, threads: 1}},
+		{"two workers", 100, simulation{devices: 1, workers: 2, partitions: 200, every: 1500, threads: 1}},
+		{"two workers, two threads", 99, simulation{devices: 1, workers: 2, partitions: 200, every: 1500, threads: 2}},
+		{"two workers, split", 100, simulation{devices: 1, workers: 2, partitions: 200, every: 1400, split: true, threads: 1}},
+		{"four workers", 99, simulation{devices: 1, workers: 4, partitions: 200, every: 1450, threads: 1}},
+		{"two devices", 99, simulation{devices: 2, workers: 2, partitions: 400, every: 750, threads: 1}},
+		{"two devices, split", 99, simulation{devices: 2, workers: 2, partitions: 400, every: 700, split: true, threads: 1}},
+		{"two devices, idle", 99, simulation{devices: 2, workers: 2, partitions: 400, every: 1700, threads: 1}},
+		{"four devices", 99, simulation{devices: 4, workers: 2, partitions: 800, every: 380, threads: 1}},
+		{"eight devices, split", 99, simulation{devices: 8, workers: 2, partitions: 1600, every: 180, split: true, threads: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			var all score
 			for seed := range uint64(3) {
 				text, jobs := test.run(seed)
-				comparePhases(t, readText(t, Options{}, text), jobs, 99)
+				n := comparePhases(t, readText(t, Options{}, text), jobs)
+				all = score{all.total + n.total, all.known + n.known, all.right + n.right}
 			}
+			all.atLeast(t, test.percent)
 		})
+	}
+}
+
+// TestLostTimings removes one timing line in twenty.
+func TestLostTimings(t *testing.T) {
+	for _, s := range []simulation{
+		{devices: 1, workers: 2, partitions: 400, every: 1500, threads: 1},
+		{devices: 2, workers: 2, partitions: 400, every: 700, split: true, threads: 1},
+	} {
+		var all score
+		for seed := range uint64(5) {
+			text, jobs := s.run(seed)
+			rnd := rand.New(rand.NewPCG(seed, 5))
+			var b strings.Builder
+			for line := range strings.Lines(text) {
+				if !strings.HasPrefix(line, "CUZK_TIMING") || rnd.IntN(20) > 0 {
+					b.WriteString(line)
+				}
+			}
+			n := comparePhases(t, readText(t, Options{}, b.String()), jobs)
+			all = score{all.total + n.total, all.known + n.known, all.right + n.right}
+		}
+		// A partition's phases need four or five lines.
+		all.atLeast(t, 70)
+	}
+}
+
+// TestGarbageTimings adds timing lines that are of nothing.
+func TestGarbageTimings(t *testing.T) {
+	keys := []string{"pre_lock_cpu_ms", "mutex_wait_ms", "gpu_tid", "ntt_msm_h_ms", "barrier_wait_ms", "batch_add_ms", "tail_msm_ms", "gpu_total_ms", "mutex_held_ms", "total_start_fn_ms", "b_g2_msm_ms", "other_ms"}
+	for seed := range uint64(5) {
+		rnd := rand.New(rand.NewPCG(seed, 6))
+		text, jobs := simulation{devices: 2, workers: 2, partitions: 200, every: 700, threads: 1}.run(seed)
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			b.WriteString(line)
+			for range rnd.IntN(3) {
+				b.WriteString("CUZK_TIMING:")
+				for range rnd.IntN(4) {
+					value := rnd.Uint64() >> rnd.IntN(64)
+					if rnd.IntN(4) > 0 {
+						value %= 3000
+					}
+					fmt.Fprintf(&b, " %s=%d", keys[rnd.IntN(len(keys))], value)
+				}
+				b.WriteByte('\n')
+			}
+		}
+		n := comparePhases(t, readText(t, Options{}, b.String()), jobs)
+		if n.right*100 < n.known*90 {
+			t.Errorf("%d of %d known phases are within 5 ms, less than 90%%", n.right, n.known)
+		}
 	}
 }

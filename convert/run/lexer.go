@@ -104,6 +104,7 @@ func (l *lexer) run(ctx context.Context) {
 			break
 		}
 	}
+	l.jobs.byID = nil // no further line needs a number
 	if l.out != nil {
 		l.flush(ctx)
 	}

@@ -36,9 +36,8 @@ type failureKey struct {
 	partition int32
 }
 
-// At returns the i-th of the sector's partitions.
-func (s *Sector) At(i int) Partition {
-	k := &s.parts[i]
+// unpack returns a partition for the use outside.
+func (s *Sector) unpack(k *packed) Partition {
 	p := Partition{
 		Index: int(k.index), Worker: int(k.worker), Device: s.run.deviceOf(int(k.worker)), State: k.state,
 		SynthMS: int64(k.synthMS), GPUMS: int64(k.gpuMS), inferred: k.inferred, base: s.base,
@@ -68,6 +67,7 @@ func (r *Run) deviceOf(worker int) int {
 
 // find returns the sector's partition of an index, or nil.
 func (s *Sector) find(index int32) *packed {
+	s.thaw()
 	if s.index != nil {
 		if i, ok := s.index[index]; ok {
 			return &s.parts[i]

@@ -1,5 +1,5 @@
 // Package run is the model of a proving run: what each sector, partition and
-// device did, and when. A [Reader] assembles it from a TIMELINE log, the lines
+// device did, and when. [Read] assembles it from a TIMELINE log, the lines
 // of the engine's own log and its CUDA timings.
 //
 // The model knows nothing of spans or of text: convert replays it through the
@@ -109,6 +109,7 @@ type Sector struct {
 	first  int64 // the earliest of its times, ms
 	base   int64 // ms, to which the times in parts are relative
 	parts  []packed
+	frozen []byte          // the partitions, in place of parts
 	index  map[int32]int32 // of parts, by partition, for sectors with very many
 	failed bool
 }
@@ -121,8 +122,8 @@ func (s *Sector) Label() string { return tracing.SectorLabel(s.Job) }
 // proof yields one, whose Index is timeline.WholeSector.
 func (s *Sector) Partitions() iter.Seq[Partition] {
 	return func(yield func(Partition) bool) {
-		for i := range s.parts {
-			if !yield(s.At(i)) {
+		for p := range s.each() {
+			if !yield(s.unpack(p)) {
 				return
 			}
 		}
@@ -130,7 +131,13 @@ func (s *Sector) Partitions() iter.Seq[Partition] {
 }
 
 // Len returns the number of the sector's partitions.
-func (s *Sector) Len() int { return len(s.parts) }
+func (s *Sector) Len() int {
+	n := 0
+	for range s.each() {
+		n++
+	}
+	return n
+}
 
 // Failed reports whether the sector's proof failed, and why.
 func (s *Sector) Failed() (reason string, failed bool) {
@@ -143,13 +150,15 @@ func (s *Sector) State() State {
 	if s.failed {
 		return Failed
 	}
-	if len(s.parts) < s.Count {
-		return Incomplete
-	}
-	for i := range s.parts {
-		if s.parts[i].state != Finished {
+	n := 0
+	for p := range s.each() {
+		if p.state != Finished {
 			return Incomplete
 		}
+		n++
+	}
+	if n < s.Count {
+		return Incomplete
 	}
 	return Finished
 }
@@ -161,8 +170,8 @@ func (s *Sector) First() int64 { return s.first }
 // run's clock.
 func (s *Sector) Extent() (first, last int64) {
 	first, last = Unknown, Unknown
-	for i := range s.parts {
-		for _, t := range s.parts[i].t {
+	for p := range s.each() {
+		for _, t := range p.t {
 			if t == absent {
 				continue
 			}
