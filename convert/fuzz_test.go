@@ -30,6 +30,8 @@ func FuzzConvert(f *testing.F) {
 	}
 	f.Add([]byte("TIMELINE,5,SYNTH_START,j,partition=0\nTIMELINE,3,GPU_END,j,worker=0,partition=0,gpu_ms=9\n"), 1)
 	f.Add([]byte("TIMELINE,0,GPU_PICKUP,j,worker=7\nTIMELINE,9223372036854775807,GPU_END,j,worker=7,gpu_ms=1\n"), 1)
+	f.Add([]byte("0000-01-01T00:00:00.000000Z  INFO cuzk_core::engine: Prove request_id=porep-1-2\n"+ // admitted before there are times
+		"2000-01-01T00:00:00.000000Z  INFO cuzk_core::engine: started\nTIMELINE,0,SYNTH_START,porep-1-2,partition=0\n"), 0)
 	f.Fuzz(func(t *testing.T, log []byte, workers int) {
 		var out bytes.Buffer
 		p, err := tracing.Setup(t.Context(), tracing.Options{File: "-", Writer: &out, Lossless: true, DeterministicIDs: true})

@@ -195,9 +195,9 @@ func names(t *testing.T, dir string) []string {
 // An accountJSON is what --format json prints.
 type accountJSON struct {
 	Runs []struct {
-		Name, Run                           string
-		Sectors, Partitions, Failed, Unread int
-		Epoch                               struct {
+		Name, Run                   string
+		Sectors, Partitions, Failed int
+		Epoch                       struct {
 			Time   time.Time
 			Source string
 		}

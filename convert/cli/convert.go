@@ -22,9 +22,13 @@ import (
 	"github.com/provetrace/provetrace/tracing"
 )
 
-// memoryLimit is the soft limit that keeps the collector's own memory small
-// beside that of the model, in bytes. GOMEMLIMIT overrides it.
-const memoryLimit = 100 << 20
+// A conversion makes much garbage beside a model that is small for most logs:
+// the collector runs seldom, until the heap reaches the soft limit. GOGC and
+// GOMEMLIMIT override this.
+const (
+	gcPercent   = 400
+	memoryLimit = 100 << 20 // bytes
+)
 
 // flushWithin bounds how long the last spans may take to be delivered.
 const flushWithin = time.Minute
@@ -195,6 +199,9 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 		fmt.Fprintf(stderr, "provetrace: %s and %s look like pieces of one rotated log: with --join they are read as one\n",
 			report.Sanitize(older), report.Sanitize(newer))
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
@@ -209,11 +216,11 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 	}
 	c.bar.close()
 
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
+	flush, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	nothing := len(c.ids) == 0
-	if ctx.Err() != nil || nothing {
-		cancel() // what was not converted leaves no file, and replaces none
+	if nothing {
+		cancel() // leaves no file, and replaces none
 	}
 	delivery, err := c.pipeline.Shutdown(flush)
 	switch {
@@ -263,12 +270,12 @@ func (c *conversion) fail(err error) {
 func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 	c.bar.read(log)
 	readOptions := run.Options{WorkersPerDevice: c.workers, Epoch: c.at, EndNow: c.now}
-	events := int64(0)
+	sectors := 0
 	for u, err := range run.Read(ctx, log.Name, readOptions, log.Sources...) {
 		if err != nil {
-			return readError(err, events)
+			return readError(err, sectors > 0)
 		}
-		events += u.Input.Events
+		sectors += len(u.Sectors)
 		id := ""
 		if len(u.Sectors) > 0 {
 			id = c.unique(convert.RunID(u, c.run))
@@ -287,7 +294,7 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 		}
 	}
 	switch {
-	case events > 0:
+	case sectors > 0:
 		return nil
 	case log.Read() == 0:
 		return fmt.Errorf("%s is empty", log.Name)
@@ -296,10 +303,10 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 	}
 }
 
-// readError says what became of a log that could be read in part.
-func readError(err error, events int64) error {
+// readError says what could not be read of a log, and what became of the rest.
+func readError(err error, inPart bool) error {
 	text := strings.TrimPrefix(err.Error(), "timeline: ") // the package
-	if events > 0 {
+	if inPart {
 		text += "; what stands before it is converted"
 	}
 	return errors.New(text)

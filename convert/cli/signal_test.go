@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -85,26 +86,31 @@ func TestInterruptWhileReading(t *testing.T) {
 }
 
 // TestInterruptWhileSending interrupts a conversion whose endpoint does not
-// answer.
+// answer, while there is more to convert and when there is not.
 func TestInterruptWhileSending(t *testing.T) {
 	dir := workspace(t, "failure", "split")
-	for _, http := range []bool{false, true} {
-		server := otlptest.Start(t, otlptest.Options{HTTP: http, Reply: func(r otlptest.Request) otlptest.Reply {
-			return otlptest.Reply{Hang: r.Number > 1}
-		}})
-		protocol := "grpc"
-		if http {
-			protocol = "http/protobuf"
-		}
-		c := call{
-			dir:  dir,
-			args: []string{"convert", "failure.log", "split.log", "--endpoint", server.Endpoint(), "--protocol", protocol, "--format", "json"},
-			env:  []string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE=50", "OTEL_BSP_MAX_QUEUE_SIZE=50", "OTEL_EXPORTER_OTLP_TIMEOUT=600000"},
-		}
-		r := c.interrupt(t, syscall.SIGINT, func() bool { return len(server.Requests()) > 1 })
-		a := parseAccount(t, r.stdout)
-		if r.code != 1 || r.stderr != "provetrace: interrupted\n" || a.Spans.Delivered != 50 || a.Spans.Failed == 0 {
-			t.Errorf("%s: %+v", protocol, r)
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		for _, batch := range []int{50, 100_000} {
+			answered := 0 // requests
+			if batch == 50 {
+				answered = 1
+			}
+			server := otlptest.Start(t, otlptest.Options{HTTP: protocol != "grpc", Reply: func(r otlptest.Request) otlptest.Reply {
+				return otlptest.Reply{Hang: r.Number > answered}
+			}})
+			c := call{
+				dir:  dir,
+				args: []string{"convert", "failure.log", "split.log", "--endpoint", server.Endpoint(), "--protocol", protocol, "--format", "json"},
+				env: []string{
+					fmt.Sprintf("OTEL_BSP_MAX_EXPORT_BATCH_SIZE=%d", batch), fmt.Sprintf("OTEL_BSP_MAX_QUEUE_SIZE=%d", batch),
+					"OTEL_BSP_SCHEDULE_DELAY=600000", "OTEL_EXPORTER_OTLP_TIMEOUT=600000",
+				},
+			}
+			r := c.interrupt(t, syscall.SIGINT, func() bool { return len(server.Requests()) > answered })
+			a := parseAccount(t, r.stdout)
+			if r.code != 1 || r.stderr != "provetrace: interrupted\n" || a.Spans.Delivered != answered*batch || a.Spans.Failed == 0 {
+				t.Errorf("%s, batches of %d: %+v", protocol, batch, r)
+			}
 		}
 	}
 }
