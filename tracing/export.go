@@ -116,6 +116,9 @@ func (c *courier) Shutdown(ctx context.Context) error {
 		ctx, cancel = context.WithCancel(ctx)
 		cancel()
 		_ = c.next.Shutdown(ctx)
+		if _, ok := c.next.(*fileExporter); ok {
+			c.record(err) // there is no file
+		}
 		return nil
 	}
 	defer done()

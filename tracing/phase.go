@@ -37,6 +37,7 @@ type Phase struct {
 	// Guarded by the sector's mu.
 	ended bool
 	open  []*Phase
+	ends  lastEnd
 	path  string // in its sector's tree; empty until it is needed
 }
 
@@ -176,15 +177,29 @@ func (ph *Phase) PickUp(device int, at time.Time) {
 
 func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	s := ph.s
-	at = later(ph.start, at)
 	s.mu.Lock()
 	if ph.ended {
 		s.mu.Unlock()
 		return
 	}
 	ph.ended = true
-	open := ph.open
-	ph.open = nil
+	if open := ph.open; len(open) > 0 {
+		ph.open = nil
+		s.mu.Unlock()
+		for _, in := range open {
+			in.end(at, err, true)
+		}
+		s.mu.Lock()
+	}
+	at = ph.ends.close(ph.start, at)
+	switch {
+	case ph.outer != nil:
+		ph.outer.ends.cover(at)
+	case ph.p != nil:
+		ph.p.ends.cover(at)
+	default:
+		s.ends.cover(at)
+	}
 	siblings, _ := ph.siblings()
 	for i, q := range *siblings {
 		if q == ph {
@@ -204,9 +219,6 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
-	for _, in := range open {
-		in.end(at, err, true)
-	}
 	switch ph.kind {
 	case phaseSynthesis:
 		s.r.overview.synthesisEnded(ready, at)

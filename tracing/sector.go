@@ -21,6 +21,18 @@ func (e *extent) cover(from, to time.Time) {
 	}
 }
 
+// A lastEnd is the latest end of the spans inside another one.
+type lastEnd struct{ last time.Time }
+
+func (e *lastEnd) cover(at time.Time) { e.last = later(e.last, at) }
+
+// close returns when a span ends that is to end at a time: no earlier than those
+// inside, and after its start, since backends take a span that lasts no time
+// for a fault. What a log tells to the ms can have begun and ended at once.
+func (e *lastEnd) close(start, at time.Time) time.Time {
+	return later(later(start.Add(time.Nanosecond), e.last), at)
+}
+
 // A Sector is the trace of one attempt at a sector's proof.
 type Sector struct {
 	r      *Recorder
@@ -39,6 +51,7 @@ type Sector struct {
 	verifying []*Phase
 	synthesis extent
 	proving   extent
+	ends      lastEnd
 }
 
 // SpanContext returns the context of the sector's root span.
@@ -155,7 +168,6 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.open, s.verifying = nil, nil
 	s.mu.Unlock()
 
-	at = later(s.start, at)
 	for _, p := range open {
 		if p.whole {
 			p.end(at, err, unfinished)
@@ -166,6 +178,9 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	for _, ph := range verifying {
 		ph.end(at, err, true)
 	}
+	s.mu.Lock()
+	at = s.ends.close(s.start, at)
+	s.mu.Unlock()
 	if waiting {
 		s.admit(at)
 	}
@@ -206,6 +221,7 @@ type Partition struct {
 	ready bool // synthesized, and not yet being proved
 	open  []*Phase
 	few   [2]*Phase // open's first array
+	ends  lastEnd
 }
 
 // Context returns ctx with the partition's span in it, for spans of the
@@ -372,10 +388,13 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
-	at = later(p.start, at)
 	for _, ph := range open {
 		ph.end(at, err, true)
 	}
+	s.mu.Lock()
+	at = p.ends.close(p.start, at)
+	s.ends.cover(at)
+	s.mu.Unlock()
 	if wasReady {
 		s.r.overview.givenUp(at)
 	}

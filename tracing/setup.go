@@ -256,6 +256,11 @@ func (p *Pipeline) Shutdown(ctx context.Context) (Delivery, error) {
 
 func (p *Pipeline) close(ctx context.Context) (Delivery, error) {
 	ended := p.processor.ended.Load()
+	if ctx.Err() != nil {
+		// Before anything is begun: a file could be whole by the time that the
+		// context is looked at.
+		p.courier.stop(errors.Join(errUnfinished, context.Cause(ctx)))
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
