@@ -148,8 +148,7 @@ func (all spans) stored(t *testing.T, jaeger *jaegertest.Server) spans {
 			}
 			x := fromJaeger(&s)
 			got[id][x.ID] = x
-			// Jaeger warns of a span that ends when it starts, and moves its end.
-			if converted := all[id][x.ID]; len(s.Warnings) > 0 && !converted.End.Equal(converted.Start) {
+			if len(s.Warnings) > 0 {
 				t.Errorf("Jaeger warns of %s: %s", s.Name, s.Warnings)
 			}
 		}
