@@ -31,10 +31,12 @@ const (
 // Unknown is the value of a Fact's numbers that the line does not give.
 const Unknown = -1
 
-// A Fact is what a line tells. Its slices are valid until the next line.
+// A Fact is what a line tells. Its slices are valid until the next line; of an
+// Other line, only Kind and Stamp have a meaning.
 type Fact struct {
 	Kind      Kind
-	Time      int64 // µs since 1970, UTC; Timings have none
+	Time      int64  // µs since 1970, UTC; Timings have none, and of Other lines Stamp is it
+	Stamp     []byte // the time of an Other line, for Parser.Time: few of them are needed
 	Job       []byte
 	Partition int64
 	Count     int64
@@ -64,6 +66,10 @@ type Durations struct {
 
 // A Parser reads lines. The zero value is ready.
 type Parser struct {
+	// Bare says that no capture puts anything before the lines, so that most of
+	// those which are not the engine's need no search.
+	Bare bool
+
 	plain  []byte // a line without its colours
 	reason []byte
 
@@ -82,6 +88,16 @@ const (
 func (p *Parser) Parse(line []byte, f *Fact) bool {
 	if len(line) > len(timingMarker) && string(line[:len(timingMarker)]) == timingMarker {
 		return parseTimings(line[len(timingMarker):], f)
+	}
+	if len(line) > 27 && line[26] == 'Z' {
+		if dull(line, f) {
+			return true
+		}
+		if p.Bare && line[27] != ' ' {
+			return false
+		}
+	} else if p.Bare && len(line) > 0 && line[0] != escape && line[0]-'0' > 9 {
+		return false
 	}
 	if p.engine(line, f) {
 		return true
@@ -119,19 +135,53 @@ func (p *Parser) engine(line []byte, f *Fact) bool {
 		if level == noLevel {
 			continue
 		}
-		us, ok := p.time(line[start : end+1])
+		us, ok := p.Time(line[start : end+1])
 		if !ok {
 			continue
 		}
-		*f = Fact{Time: us, Partition: Unknown, Count: Unknown, Worker: Unknown, Device: Unknown, Millis: Unknown}
+		*f = Fact{Time: us, Stamp: line[start : end+1], Partition: Unknown, Count: Unknown, Worker: Unknown, Device: Unknown, Millis: Unknown}
 		p.message(line[at:], level, f)
 		return true
 	}
 }
 
-// time reads a time such as 2026-02-18T14:59:07.123856Z.
-func (p *Parser) time(b []byte) (int64, bool) {
-	if len(b) != 27 || b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != '.' {
+// dull reads what most lines are: the engine's own, without a prefix or colours,
+// with a message that tells no more than its time. It only looks at fixed
+// places, and leaves all other lines to engine.
+func dull(line []byte, f *Fact) bool {
+	const level, target = 28, 34
+	if len(line) <= target || line[27] != ' ' || line[target-1] != ' ' || line[10] != 'T' || line[19] != '.' {
+		return false
+	}
+	switch string(line[level : target-1]) {
+	case " INFO", "DEBUG", " WARN", "TRACE":
+	default:
+		return false
+	}
+	end := bytes.IndexByte(line[target:], ' ')
+	if end < 1 || line[target+end-1] != ':' || target+end+1 == len(line) {
+		return false
+	}
+	switch line[target+end+1] {
+	case 'P', 'S', 'c', 'd', 'p', 's': // a phrase can begin here
+		for i := range phrases {
+			if bytes.HasPrefix(line[target+end+1:], []byte(phrases[i].text)) {
+				return false
+			}
+		}
+	}
+	f.Kind, f.Stamp = Other, line[:27]
+	return true
+}
+
+// Time reads the time of an Other line, such as 2026-02-18T14:59:07.123856Z, in
+// µs since 1970. ok is false where it is none.
+func (p *Parser) Time(stamp []byte) (us int64, ok bool) {
+	if len(stamp) != 27 {
+		return 0, false
+	}
+	b := (*[27]byte)(stamp)
+	if b[10] != 'T' || b[13] != ':' || b[16] != ':' || b[19] != '.' {
 		return 0, false
 	}
 	if [10]byte(b[:10]) != p.day {
@@ -141,14 +191,18 @@ func (p *Parser) time(b []byte) (int64, bool) {
 		}
 		p.day, p.dayUnix = [10]byte(b[:10]), day.UnixMicro()
 	}
-	h, ok1 := digits(b[11:13])
-	m, ok2 := digits(b[14:16])
-	s, ok3 := digits(b[17:19])
-	us, ok4 := digits(b[20:26])
-	if !ok1 || !ok2 || !ok3 || !ok4 || h > 23 || m > 59 || s > 60 {
+	bad := false
+	two := func(i int) int64 {
+		tens, ones := b[i]-'0', b[i+1]-'0'
+		bad = bad || tens > 9 || ones > 9
+		return int64(tens)*10 + int64(ones)
+	}
+	h, m, sec := two(11), two(14), two(17)
+	us = two(20)*1e4 + two(22)*100 + two(24)
+	if bad || h > 23 || m > 59 || sec > 60 {
 		return 0, false
 	}
-	return p.dayUnix + ((h*60+m)*60+s)*1e6 + us, true
+	return p.dayUnix + ((h*60+m)*60+sec)*1e6 + us, true
 }
 
 // digits reads a decimal number of 1 to 18 digits that fills b.

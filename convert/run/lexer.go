@@ -75,7 +75,10 @@ type lexer struct {
 	batches chan *batch
 	free    chan *batch
 	parser  enginelog.Parser
-	jobs    jobs
+
+	latest    [27]byte // the time of the latest of some lines in a row, as written
+	hasLatest bool
+	jobs      jobs
 
 	out    *batch
 	source *Source // being read
@@ -128,6 +131,7 @@ func (l *lexer) read(ctx context.Context) (err error) {
 		rec := lines.Record()
 		switch rec.Type {
 		case timeline.EventRecord:
+			l.parser.Bare = len(rec.Prefix) == 0
 			l.event(ctx, rec)
 		case timeline.MalformedRecord:
 			l.malformed(ctx, rec, rec.Problem, string(rec.Text))
@@ -151,6 +155,7 @@ func (l *lexer) read(ctx context.Context) (err error) {
 
 // add returns a new item in the present batch.
 func (l *lexer) add(ctx context.Context, rec *timeline.Record, w what) *item {
+	l.settle()
 	b := l.out
 	if b == nil || len(b.items) == batchItems {
 		if b != nil {
@@ -179,7 +184,20 @@ func (l *lexer) extra(it *item) *extra {
 	return &b.extras[it.extra]
 }
 
+// settle says until when the lines went on for which the latest item stands.
+func (l *lexer) settle() {
+	if !l.hasLatest {
+		return
+	}
+	l.hasLatest = false
+	if t, ok := l.parser.Time(l.latest[:]); ok && plausible(t) {
+		b := l.out
+		b.extras[b.items[len(b.items)-1].extra].until = t
+	}
+}
+
 func (l *lexer) flush(ctx context.Context) {
+	l.settle()
 	select {
 	case l.batches <- l.out:
 	case <-ctx.Done(): // nobody waits for it
@@ -256,17 +274,16 @@ func (l *lexer) malformed(ctx context.Context, rec *timeline.Record, problem, te
 
 // fact adds what a line of the engine says.
 func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fact) {
-	if f.Kind != enginelog.Timings && !plausible(f.Time) {
-		return
-	}
 	if f.Kind == enginelog.Other {
 		// Of many in a row, the first and the last bound the epoch.
-		if b := l.out; b != nil && len(b.items) > 0 {
-			if last := &b.items[len(b.items)-1]; last.what == itemFact {
-				b.extras[last.extra].until = f.Time
-				return
-			}
+		if b := l.out; b != nil && len(b.items) > 0 && b.items[len(b.items)-1].what == itemFact {
+			l.latest, l.hasLatest = [len(l.latest)]byte(f.Stamp), true
+			return
 		}
+		f.Time, _ = l.parser.Time(f.Stamp)
+	}
+	if f.Kind != enginelog.Timings && !plausible(f.Time) {
+		return
 	}
 	it := l.add(ctx, rec, itemFact)
 	x := l.extra(it)
