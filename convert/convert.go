@@ -9,7 +9,7 @@ package convert
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -50,12 +50,20 @@ func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick f
 		devices[i] = tracing.Device{Ordinal: d.Ordinal}
 	}
 	rec := tracing.NewRecorder(p.Stages(resource...), tracing.RecorderOptions{
-		Run: id, Devices: devices, MaxOpenSectors: math.MaxInt,
+		Run: id, Devices: devices, MaxOpenSectors: maxUnderWay,
 	})
-	return replay(ctx, r, rec, func(told float64) error {
+	err := replay(ctx, r, rec, func(told float64) error {
 		if tick != nil {
 			tick(told)
 		}
 		return p.Err()
 	})
+	if n := rec.Dropped(); err == nil && n > 0 {
+		err = fmt.Errorf("%d of %d sectors are not converted: more than %d were under way at once; split the log", n, len(r.Sectors), maxUnderWay)
+	}
+	return err
 }
+
+// maxUnderWay bounds the sectors that are recorded at once, each of which takes
+// some kilobytes.
+const maxUnderWay = 20_000

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,17 @@ const (
 	gcPercent   = 400
 	memoryLimit = 100 << 20 // bytes
 )
+
+// limitMemory sets the soft limit for the model that is held at present: with
+// less room beside it, the collector would do nothing but run.
+func limitMemory() {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetMemoryLimit(max(memoryLimit, int64(live[0].Value.Uint64())+memoryLimit/3))
+}
 
 // flushWithin bounds how long the last spans may take to be delivered.
 const flushWithin = time.Minute
@@ -202,9 +214,7 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
+	limitMemory()
 	// What waits for room in the pipeline would not see an interrupt.
 	defer context.AfterFunc(ctx, func() { c.pipeline.Shutdown(ctx) })()
 	c.bar = newProgress(stderr)
@@ -279,6 +289,7 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 		id := ""
 		if len(u.Sectors) > 0 {
 			id = c.unique(convert.RunID(u, c.run))
+			limitMemory()
 			c.bar.write(log)
 			err = convert.Run(ctx, c.pipeline, u, id, c.bar.tell)
 			c.bar.wrote()
@@ -289,8 +300,11 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 		// A run whose delivery failed is told of as well; why it failed is the
 		// pipeline's own error.
 		c.bar.aside(func() { c.fail(c.out.run(u, id, jaeger{c.jaeger, c.pipeline.ServiceName()})) })
-		if err != nil {
+		if c.pipeline.Err() != nil {
 			return nil
+		}
+		if err != nil {
+			c.fail(fmt.Errorf("%s: %w", u.Name, err))
 		}
 	}
 	switch {

@@ -38,6 +38,9 @@ func (a *assembly) finish(name string, length Length) *Run {
 	}
 	for _, s := range r.Sectors {
 		a.settle(s)
+		if s.State() == Incomplete {
+			r.incomplete++
+		}
 	}
 	slices.SortStableFunc(r.Sectors, func(a, b *Sector) int {
 		return cmp.Compare(a.first, b.first)

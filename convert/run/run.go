@@ -37,6 +37,7 @@ type Run struct {
 	failures map[failureKey]string
 
 	longestSynthesis, longestProof int64 // ms; the latter with the wait for it
+	incomplete                     int   // sectors
 }
 
 // Time returns the wall clock of an offset in ms.
@@ -185,6 +186,10 @@ func (s *Sector) Extent() (first, last int64) {
 	return first, last
 }
 
+// maxUnderWay is how many sectors, at most, can be taken as under way when the
+// log ends. An engine has some ten.
+const maxUnderWay = 1000
+
 // EndOf returns when a partition ended. An incomplete one ends when it was last
 // seen: with the log if it can have gone on until then, else, since the log has
 // lost its end, with what is known of its sector.
@@ -200,7 +205,7 @@ func (s *Sector) EndOf(p *Partition) int64 {
 	if p.Known(SynthEnd) {
 		longest = s.run.longestProof
 	}
-	if longest > 0 && s.run.Last-seen > 3*longest {
+	if longest > 0 && s.run.Last-seen > 3*longest || s.run.incomplete > maxUnderWay {
 		_, last := s.Extent()
 		return max(seen, last)
 	}
