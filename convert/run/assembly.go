@@ -32,6 +32,7 @@ type assembly struct {
 
 	room, used int // partitions that sectors have room for, and that they have
 
+	looked int        // sectors that were looked at to be frozen
 	frozen []byte     // the latest frozen partitions
 	ice    []byte     // where the next ones go
 	spare  [][]packed // room that frozen sectors have left

@@ -38,7 +38,7 @@ func (a *assembly) finish(name string, length Length) *Run {
 	}
 	for _, s := range r.Sectors {
 		a.settle(s)
-		if s.State() == Incomplete {
+		if s.frozen == nil && s.State() == Incomplete {
 			r.incomplete++
 		}
 	}

@@ -9,17 +9,29 @@ import (
 // bytes each instead of 44, and a log of a gigabyte holds two million. It thaws
 // when an event is of it.
 
-// freezeAfter is how many sectors begin before one is frozen.
-const freezeAfter = 64
+const (
+	freezeFrom  = 1 << 19 // partitions from which on sectors are frozen
+	freezeAfter = 64      // sectors begin before one is frozen
+)
 
-// freeze freezes the sector that began some time ago, if all times of all its
-// partitions are told, so that nothing is left to derive.
+// freeze freezes sectors that began some time ago, if there are many. Only those
+// are whose partitions' times are all told, so that nothing is left to derive.
 func (a *assembly) freeze() {
-	n := len(a.run.Sectors) - 1 - freezeAfter
-	if n < 0 || !a.run.Sectors[n].told() {
+	if a.used < freezeFrom {
 		return
 	}
-	s := a.run.Sectors[n]
+	for range 2 { // more than begin, to make good for those before freezeFrom
+		if a.looked < len(a.run.Sectors)-1-freezeAfter {
+			a.freezeSector(a.run.Sectors[a.looked])
+			a.looked++
+		}
+	}
+}
+
+func (a *assembly) freezeSector(s *Sector) {
+	if !s.told() {
+		return
+	}
 	a.conclude(s)
 	a.frozen = freeze(a.frozen[:0], s.parts)
 	if len(a.frozen) > cap(a.ice)-len(a.ice) {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/klauspost/readahead"
+
 	"github.com/provetrace/provetrace/convert/enginelog"
 	"github.com/provetrace/provetrace/tracing/timeline"
 )
@@ -63,6 +65,9 @@ type batch struct {
 }
 
 const (
+	readBuffers = 4
+	readSize    = 256 << 10 // bytes
+
 	batchItems = 1024
 	batches    = 4 // under way at once
 )
@@ -124,7 +129,12 @@ func (l *lexer) read(ctx context.Context) (err error) {
 			err = fmt.Errorf("reading %s: %w", l.source.Name, e)
 		}
 	}()
-	lines := timeline.NewReader(f, l.source.Name)
+	ahead, err := readahead.NewReaderSize(f, readBuffers, readSize)
+	if err != nil {
+		return err
+	}
+	defer ahead.Close()
+	lines := timeline.NewReader(ahead, l.source.Name)
 	lines.KeepText(true)
 	var fact enginelog.Fact
 	for lines.Scan() {
