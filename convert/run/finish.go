@@ -54,6 +54,11 @@ func (a *assembly) conclude(s *Sector) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		a.order(p)
+		if p.timings != Unknown && p.t[GPUEnd] != absent && r.timings.at(p.timings).released() > p.t[GPUEnd]+fitAtMost {
+			p.timings = Unknown // times that were put in order have left them outside
+			r.Input.Timings--
+			r.Input.Orphans++
+		}
 		r.longestSynthesis = max(r.longestSynthesis, p.between(SynthStart, SynthEnd))
 		r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
 	}

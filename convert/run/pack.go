@@ -148,7 +148,14 @@ func (p Partition) Phases() func(yield func(Phase) bool) {
 			{tracing.SpanTailMSM, at + int64(t.ntt+t.barrier+t.batch), t.tail},
 			{tracing.SpanBG2MSM, p.base + int64(t.bg2Start), t.bg2},
 		} {
-			if ph.length >= 0 && !yield(Phase{ph.name, ph.start, ph.start + int64(ph.length)}) {
+			if ph.length < 0 {
+				continue
+			}
+			in := Phase{ph.name, ph.start, ph.start + int64(ph.length)}
+			if end := p.Times[GPUEnd]; end != Unknown { // by which the sums of cut values can be some ms off
+				in.Start, in.End = min(in.Start, end), min(in.End, end)
+			}
+			if !yield(in) {
 				return
 			}
 		}
