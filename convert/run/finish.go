@@ -54,8 +54,8 @@ func (a *assembly) conclude(s *Sector) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		a.order(p)
-		if p.timings != Unknown && p.t[GPUEnd] != absent && r.timings.at(p.timings).released() > p.t[GPUEnd]+fitAtMost {
-			p.timings = Unknown // times that were put in order have left them outside
+		if p.timings != Unknown && !p.holds(r.timings.at(p.timings)) {
+			p.timings = Unknown
 			r.Input.Timings--
 			r.Input.Orphans++
 		}
@@ -70,6 +70,13 @@ func (a *assembly) conclude(s *Sector) {
 		s.Count = 0
 	}
 	s.first, _ = s.Extent()
+}
+
+// holds reports whether CUDA timings lie inside the partition's GPU interval,
+// which can have moved when its times were put in order.
+func (p *packed) holds(t *timings) bool {
+	return p.t[GPUStart] != absent && t.acquired-t.wait >= p.t[GPUStart]-fitAtMost &&
+		(p.t[GPUEnd] == absent || t.released() <= p.t[GPUEnd]+fitAtMost)
 }
 
 // admitted returns when a sector was admitted, in µs of the run's clock, if the

@@ -151,8 +151,9 @@ func (p Partition) Phases() func(yield func(Phase) bool) {
 			if ph.length < 0 {
 				continue
 			}
-			in := Phase{ph.name, ph.start, ph.start + int64(ph.length)}
-			if end := p.Times[GPUEnd]; end != Unknown { // by which the sums of cut values can be some ms off
+			// The sums of cut values can be some ms off.
+			in := Phase{ph.name, max(ph.start, p.Times[GPUStart]), max(ph.start+int64(ph.length), p.Times[GPUStart])}
+			if end := p.Times[GPUEnd]; end != Unknown {
 				in.Start, in.End = min(in.Start, end), min(in.End, end)
 			}
 			if !yield(in) {
