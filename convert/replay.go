@@ -94,7 +94,7 @@ func (c *cursors) Pop() any {
 // begin begins a sector.
 func (p *player) begin(ctx context.Context, s *run.Sector) {
 	info := tracing.SectorInfo{Job: s.Job, Attempt: s.Attempt, ProofKind: s.ProofKind, Partitions: s.Count}
-	if s.Admitted != run.Unknown {
+	if s.Admitted != run.Unknown && s.KnowsStarts() { // else the wait would not be the admission's
 		info.Admitted = p.r.Epoch.Time.Add(time.Duration(s.Admitted) * time.Microsecond)
 	}
 	of := &playing{sector: s, rec: p.rec.StartSector(ctx, info, p.r.Time(s.First())), left: s.Len(), last: s.First()}

@@ -221,7 +221,7 @@ func TestAdmissionIsNoIdleTime(t *testing.T) {
 	s.End(at(30), nil)
 	r.Close(at(30))
 	require.Equal(t, []string{"0 10..25 synthesis"}, stages.idle(t))
-	require.Equal(t, []string{"admission wait @queue -50..30", "admission wait @queue 0..10"}, stages.named(t, SpanAdmissionWait))
+	require.Equal(t, []string{"admission wait @queue 0..10"}, stages.named(t, SpanAdmissionWait))
 	// A sector admitted before the run began begins with it.
 	require.Contains(t, stages.named(t, "sector k")[0], "@prover 0..30")
 }

@@ -346,8 +346,7 @@ func TestStatuses(t *testing.T) {
 		  synthesis @synthesis 300..306 prover.synthesis.worker=0 prover.unfinished=true ERROR(the record stops before it ended)
 		  queue wait @queue 307..310 prover.queue.depth=0 prover.unfinished=true ERROR(the record stops before it ended)
 		prove sector @prover 320..330 prover.attempt=1 prover.job.id=waiting prover.unfinished=true ERROR(the record stops before it ended)
-		  admission wait @queue 320..330
-		prove sector @prover 400..410 prover.attempt=1 prover.job.id=cut short prover.unfinished=true ERROR(the record stops before it ended)
+				prove sector @prover 400..410 prover.attempt=1 prover.job.id=cut short prover.unfinished=true ERROR(the record stops before it ended)
 		  partition 0 @prover 400..410 prover.job.id=cut short prover.partition.index=0 prover.unfinished=true ERROR(the record stops before it ended)
 		    queue wait @queue 401..410 prover.partition.index=0 prover.queue.depth=0 prover.unfinished=true ERROR(the record stops before it ended)
 	`, stages.trees(t))

@@ -163,7 +163,6 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 		return
 	}
 	s.ended = true
-	waiting := s.waiting
 	open, verifying := s.open, s.verifying
 	s.open, s.verifying = nil, nil
 	s.mu.Unlock()
@@ -181,9 +180,6 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.mu.Lock()
 	at = s.ends.close(s.start, at)
 	s.mu.Unlock()
-	if waiting {
-		s.admit(at)
-	}
 	if unfinished {
 		abandon(s.span)
 	}

@@ -39,7 +39,7 @@ func limitMemory() {
 	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetMemoryLimit(max(memoryLimit, int64(live[0].Value.Uint64())+memoryLimit/3))
+	debug.SetMemoryLimit(max(memoryLimit, int64(live[0].Value.Uint64())*3/2))
 }
 
 // flushWithin bounds how long the last spans may take to be delivered.
@@ -159,7 +159,7 @@ func (o *options) check(flags *pflag.FlagSet) error {
 	}
 	if o.jaeger != "" {
 		u, err := url.Parse(o.jaeger)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 			return fmt.Errorf("--jaeger %q is not the URL of a page, such as http://localhost:16686", o.jaeger)
 		}
 	}

@@ -28,6 +28,7 @@ type assembly struct {
 	drives  []drive         // by worker
 	inTurn  bool            // a worker took what had waited for it once its proof was finished
 	split   bool            // a worker took the next partition before its proof was finished
+	longest int64           // ms, of the proofs
 	failed  []failure
 
 	room, used int // partitions that sectors have room for, and that they have
@@ -232,6 +233,9 @@ func (a *assembly) event(it *item, x *extra) {
 	case GPUEnd:
 		p.gpuMS = it.duration
 		p.state = Finished
+		if p.t[GPUStart] != absent {
+			a.longest = max(a.longest, p.between(GPUStart, GPUEnd))
+		}
 		a.proved(s, p, it)
 		a.kernels.ended(s, p)
 	}

@@ -35,6 +35,7 @@ func (a *assembly) finish(name string, length Length) *Run {
 			a.conclude(s)
 		}
 		s.Admitted = admitted(s, clock, hasClock)
+		r.First = min(r.First, s.first)
 	}
 	for _, s := range r.Sectors {
 		a.settle(s)
@@ -230,7 +231,9 @@ func (a *assembly) inferEnds() {
 	}
 	for _, ends := range open {
 		for _, e := range ends {
-			if e.waited && e.part.state == Incomplete && e.sector.reaches(e.next) {
+			// Much longer than any proof, and its worker did something else
+			// before that the log has lost as well.
+			if e.waited && e.part.state == Incomplete && e.next-e.start <= 3*a.longest/2 {
 				a.infer(e.sector, e.part, GPUEnd, e.sector.relative(e.next))
 				e.part.state = Finished
 			}

@@ -28,8 +28,8 @@ type Run struct {
 	// so that Options.WorkersPerDevice, or a single device, was assumed.
 	WorkersAssumed bool
 
-	// First and Last are the times of the first and the last event, in ms of
-	// the run's clock.
+	// First and Last are the times of the first and the last event, inferred
+	// ones included, in ms of the run's clock.
 	First, Last int64
 
 	drives   []int32 // 1 + the ordinal of the device, by worker
@@ -143,6 +143,16 @@ func (s *Sector) Len() int {
 // Failed reports whether the sector's proof failed, and why.
 func (s *Sector) Failed() (reason string, failed bool) {
 	return s.run.failures[failureKey{s, wholeJob}], s.failed
+}
+
+// KnowsStarts reports whether the synthesis start of each partition is known.
+func (s *Sector) KnowsStarts() bool {
+	for p := range s.each() {
+		if p.t[SynthStart] == absent {
+			return false
+		}
+	}
+	return true
 }
 
 // State returns how the sector ended: Finished only where all of its
