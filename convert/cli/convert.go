@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -37,9 +38,11 @@ func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
+	runtime.GC() // so that live is the model alone
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetMemoryLimit(max(memoryLimit, int64(live[0].Value.Uint64())*3/2))
+	model := int64(live[0].Value.Uint64())
+	debug.SetMemoryLimit(max(memoryLimit, model+max(memoryLimit, model)/3))
 }
 
 // flushWithin bounds how long the last spans may take to be delivered.

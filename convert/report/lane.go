@@ -122,6 +122,7 @@ type gpuLanes struct {
 
 type gpuLane struct {
 	proving, kernels union
+	proofs, timed    int // proofs, and those whose phases are known
 }
 
 func (g *gpuLanes) add(s waterfallSector, extent span) {
@@ -140,10 +141,16 @@ func (g *gpuLanes) add(s waterfallSector, extent span) {
 			g.devices[p.Device] = d
 		}
 		d.proving.add(proving, extent)
+		d.proofs++
+		timed := false
 		for ph := range p.Phases() {
 			if onDevice(ph.Name) {
 				d.kernels.add(span{ph.Start, ph.End}, extent)
+				timed = true
 			}
+		}
+		if timed {
+			d.timed++
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (o WaterfallOptions) withDefaults() WaterfallOptions {
 // when it was synthesized, waited and was proved, with its wall time at the
 // right; then one for each GPU, whose height is the share of the column's time
 // that the GPU was busy, with the utilization of its active window. Where the
-// device's phases are known, a second lane does the same for its kernels.
+// device's phases are known of every proof, a second lane does the same for its kernels.
 //
 // Of a run with more sectors than rows, the first ones are shown; the time
 // axis and the GPUs' lanes then cover these sectors' time only.
@@ -468,7 +468,8 @@ func (c *canvas) gpus(g *gpuLanes, extent span) {
 		d.proving.merge()
 		window := span{d.proving.spans[0].start, d.proving.spans[len(d.proving.spans)-1].end}
 		c.busy(name, styleProving, d.proving.spans, window)
-		if d.kernels.merge(); len(d.kernels.spans) > 0 {
+		// What is not known of some proofs would count as idle.
+		if d.kernels.merge(); len(d.kernels.spans) > 0 && d.timed == d.proofs {
 			c.hasKernels = true
 			c.busy(kernelsTag, styleProving, d.kernels.spans, window)
 		}
