@@ -388,9 +388,9 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaeger, a
 			fmt.Fprintf(w, "  … %s more; --format json names all\n", count(int64(len(r.Sectors)-i), "sector"))
 			break
 		}
-		name := report.Fit(report.Sanitize(s.Label()), 12)
+		name := report.Column(report.Sanitize(s.Label()), 12)
 		l := newSectorLink(id, s, pages)
-		fmt.Fprintf(w, "  %-12s %s", name, where(l.link))
+		fmt.Fprintf(w, "  %s %s", name, where(l.link))
 		if s.Attempt > 1 {
 			fmt.Fprintf(w, " attempt %d", s.Attempt)
 		}

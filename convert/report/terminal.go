@@ -165,6 +165,12 @@ func plain(s string) bool {
 // to width with an ellipsis.
 func Fit(s string, width int) string { return fit(s, width, false) }
 
+// Column returns s, sanitized, cut and filled up with blanks to a width.
+func Column(s string, width int) string {
+	s = Fit(s, width)
+	return s + strings.Repeat(" ", max(0, width-textWidth(s)))
+}
+
 // fit is [Fit], for terminals that show ASCII only too.
 func fit(s string, width int, ascii bool) string {
 	if width <= 0 {
