@@ -49,6 +49,12 @@ func newFileExporter(name string) (*fileExporter, error) {
 	switch {
 	case err == nil && info.IsDir():
 		return nil, fmt.Errorf("cannot write spans to %s, which is a directory: give the name of a file", name)
+	case err == nil && info.Mode()&os.ModeNamedPipe != 0:
+		// Without its other end, opening would wait, and see no interrupt.
+		e.file, err = os.OpenFile(e.name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, syscall.ENXIO) {
+			return nil, fmt.Errorf("cannot write spans to %s: nothing reads the pipe, start its reader first", name)
+		}
 	case err == nil && !info.Mode().IsRegular():
 		e.file, err = os.OpenFile(e.name, os.O_WRONLY, 0)
 	default:

@@ -149,6 +149,18 @@ func TestFileLimit(t *testing.T) {
 	}
 }
 
+// TestPipeWithoutReader writes to a named pipe that nothing reads.
+func TestPipeWithoutReader(t *testing.T) {
+	dir := workspace(t, "failure")
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Skip("no named pipes: ", err)
+	}
+	r := provetrace(t, dir, "convert", "failure.log", "-o", "pipe")
+	if want := "provetrace: cannot write spans to pipe: nothing reads the pipe, start its reader first\n"; r.code != 1 || r.stderr != want {
+		t.Errorf("exit %d, %q, want %q", r.code, r.stderr, want)
+	}
+}
+
 // TestNamedPipe converts what a named pipe gives.
 func TestNamedPipe(t *testing.T) {
 	dir := workspace(t, "failure")
