@@ -10,6 +10,7 @@ package convert
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -51,6 +52,7 @@ func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick f
 	}
 	rec := tracing.NewRecorder(p.Stages(resource...), tracing.RecorderOptions{
 		Run: id, Devices: devices, MaxOpenSectors: maxUnderWay,
+		Partial: slices.ContainsFunc(r.Sectors, func(s *run.Sector) bool { return !s.KnowsStarts() }),
 	})
 	err := replay(ctx, r, rec, func(told float64) error {
 		if tick != nil {

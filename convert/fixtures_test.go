@@ -1,6 +1,9 @@
 package convert_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
 )
 
@@ -265,5 +269,35 @@ func TestConvertingTwiceGivesTheSameSpans(t *testing.T) {
 	a, b := convertFixture(t, "split"), convertFixture(t, "split")
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Errorf("the second conversion differs (-first +second):\n%s", diff)
+	}
+}
+
+// TestIdleSpansOfAPartialLog holds that nothing is made up of why a device was
+// idle where the log lacks the syntheses.
+func TestIdleSpansOfAPartialLog(t *testing.T) {
+	log, err := os.ReadFile("testdata/dual_worker.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "gpu.log")
+	var gpu []byte
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte(",GPU_")) {
+			gpu = append(gpu, line...)
+		}
+	}
+	if err := os.WriteFile(name, gpu, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	convertTo(t, tracing.Options{File: "-", Writer: &out}, run.Options{}, name)
+	idle := readSpans(t, out.Bytes()).named(tracing.SpanIdle)
+	if len(idle) != 4 {
+		t.Errorf("there are %d idle spans, want 4", len(idle))
+	}
+	for _, s := range idle {
+		if cause, ok := s.Attributes["prover.idle.cause"]; ok {
+			t.Errorf("idle because of %v", cause)
+		}
 	}
 }

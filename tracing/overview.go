@@ -342,7 +342,10 @@ func (o *overview) idle(l *lane, at time.Time) {
 	}
 	l.gaps++
 	d := newDraft()
-	d.attrs = append(d.attrs, IdleCause.String(l.cause), DeviceOrdinal.Int(l.device.Ordinal))
+	d.attrs = append(d.attrs, DeviceOrdinal.Int(l.device.Ordinal))
+	if l.cause != CauseNoWork || !o.r.partial {
+		d.attrs = append(d.attrs, IdleCause.String(l.cause))
+	}
 	path := DeviceSpanName(l.device.Ordinal) + "/" + strconv.Itoa(l.gaps)
 	_, span := o.r.start(l.ctx, StageQueue, o.part.tree, path, SpanIdle, l.idleSince, d)
 	o.r.ender.end(span, at)

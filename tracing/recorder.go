@@ -40,6 +40,10 @@ type RecorderOptions struct {
 	// Backend is the value of prover.backend, absent where empty.
 	Backend string
 
+	// Partial says that syntheses are missing in what a replay tells. That there
+	// was no work for a device is then not known, and not said.
+	Partial bool
+
 	// Devices are the devices known beforehand. Others are added, with no more
 	// than their ordinal, when they first work.
 	Devices []Device
@@ -61,6 +65,7 @@ type RecorderOptions struct {
 type Recorder struct {
 	tracers [numStages]trace.Tracer
 	run     string // of a replay; empty when live
+	partial bool
 	backend string
 	maxOpen int
 
@@ -77,7 +82,7 @@ type Recorder struct {
 // NewRecorder returns a recorder whose spans go to the tracers. Close ends
 // what is open.
 func NewRecorder(t Tracers, o RecorderOptions) *Recorder {
-	r := &Recorder{run: o.Run, backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[int64]*Sector)}
+	r := &Recorder{run: o.Run, partial: o.Partial, backend: o.Backend, maxOpen: o.MaxOpenSectors, open: make(map[int64]*Sector)}
 	for s := range r.tracers {
 		r.tracers[s] = t.Tracer(Stage(s))
 	}

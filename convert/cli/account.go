@@ -45,9 +45,11 @@ type account struct {
 	End            time.Time    `json:"end"`
 	Sectors        int          `json:"sectors"`
 	Partitions     int          `json:"partitions"`
-	Failed         int          `json:"failed"`     // sectors
-	Unfinished     int          `json:"unfinished"` // sectors
-	Skipped        int          `json:"skipped"`    // partitions
+	Failed         int          `json:"failed"`                  // sectors
+	Unfinished     int          `json:"unfinished"`              // sectors
+	Skipped        int          `json:"skipped"`                 // partitions
+	Startless      int          `json:"without_synthesis_start"` // partitions
+	Endless        int          `json:"without_proof_end"`       // partitions that a GPU worker began to prove
 	GPUs           []gpuAccount `json:"gpus"`
 	WorkersAssumed bool         `json:"workers_assumed"`
 	Input          run.Input    `json:"input"`
@@ -106,6 +108,12 @@ func newAccount(r *run.Run, id string, pages jaeger) account {
 		for p := range s.Partitions() {
 			if p.State == run.Skipped {
 				a.Skipped++
+			}
+			if !p.Known(run.SynthStart) {
+				a.Startless++
+			}
+			if p.Known(run.GPUStart) && !p.Known(run.GPUEnd) {
+				a.Endless++
 			}
 		}
 	}
@@ -310,6 +318,9 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 	}
 	if a.Sectors == 0 {
 		return
+	}
+	if lacks := nonEmpty(some(int64(a.Startless), "synthesis starts"), some(int64(a.Endless), "proof ends, so that the GPU's figures are a lower bound")); len(lacks) > 0 {
+		p.fact(w, "lacks", strings.Join(lacks, ", "))
 	}
 	p.fact(w, "began", a.Start.UTC().Format("2006-01-02 15:04:05.000 UTC")+", "+epochText(a.Epoch))
 	switch {
