@@ -115,7 +115,8 @@ func (c *otlpConfig) explainGRPC(err error, text string, say func(string, ...any
 		return say("%s speaks gRPC but takes no traces: give the endpoint of an OTLP receiver", c.url)
 	case code == codes.ResourceExhausted && isTooLarge(err):
 		return say("%s takes no message as large as one span is (%s): raise its limit", c.url, message)
-	case code == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded):
+	case code == codes.DeadlineExceeded, errors.Is(err, context.DeadlineExceeded), code == codes.Canceled:
+		// The backend can see the end of the time first, and cancel.
 		return say("%s did not answer within %s: look at what slows it down, or raise OTEL_EXPORTER_OTLP_TIMEOUT", c.url, c.limit())
 	case code == codes.Unavailable, code == codes.ResourceExhausted:
 		return say("%s cannot take spans now (%s): look at the backend's log", c.url, message)

@@ -355,6 +355,7 @@ func TestExplain(t *testing.T) {
 		{secure, unavailable("remote error: tls: protocol version not supported"), "cannot agree on TLS (protocol version not supported)"},
 		{plain, unavailable("dial tcp: connect: network is unreachable"), "there is no route to"},
 		{plain, status.Error(codes.DeadlineExceeded, "late"), "did not answer within the time allowed"},
+		{plain, status.Error(codes.Canceled, "context canceled"), "http://a:4317 did not answer within "},
 		{plain, status.Error(codes.ResourceExhausted, "slow down"), "cannot take spans now (slow down)"},
 		{overHTTP, errors.New("failed to send to x: 415 Unsupported (body: y)"), "does not take protobuf"},
 		{overHTTP, errors.New("failed to send to x: 500 Internal (body: y)"), "did not take spans: failed to send to x: 500 Internal (body: y)"},
