@@ -185,8 +185,8 @@ func TestConcurrentRecording(t *testing.T) {
 			ended := newEnds()
 			r := NewRecorder(newTestStages(sdktrace.WithSpanProcessor(ended)), RecorderOptions{Run: run, Devices: knownDevices})
 			shared := new(board)
-			closing := make(chan struct{})
-			var tellers sync.WaitGroup
+			var told, tellers sync.WaitGroup
+			told.Add(8)
 			for g := range uint64(8) {
 				tellers.Go(func() {
 					x := newTeller(r, seed<<8|g, time.Now)
@@ -194,13 +194,11 @@ func TestConcurrentRecording(t *testing.T) {
 					x.tell(1500)
 					r.RunContext()
 					r.Dropped()
-					if g == 0 {
-						close(closing)
-					}
+					told.Done()
 					x.tell(500) // while the recorder is closed, and after it
 				})
 			}
-			<-closing
+			told.Wait()
 			r.Close(time.Time{})
 			tellers.Wait()
 			r.Close(time.Time{})
