@@ -97,8 +97,9 @@ func (p *player) begin(ctx context.Context, s *run.Sector) {
 	if s.Admitted != run.Unknown && s.KnowsStarts() { // else the wait would not be the admission's
 		info.Admitted = p.r.Epoch.Time.Add(time.Duration(s.Admitted) * time.Microsecond)
 	}
-	of := &playing{sector: s, rec: p.rec.StartSector(ctx, info, p.r.Time(s.First())), left: s.Len(), last: s.First()}
+	of := &playing{sector: s, rec: p.rec.StartSector(ctx, info, p.r.Time(s.First())), last: s.First()}
 	for partition := range s.Partitions() {
+		of.left++
 		c := &cursor{of: of, partition: partition, end: s.EndOf(&partition)}
 		c.seek()
 		heap.Push(&p.cursors, c)

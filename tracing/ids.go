@@ -64,13 +64,7 @@ func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID 
 // attempt of a job. The run's own traces are those of the job "", where the
 // attempt is the number of the part.
 func TraceIDFor(run, job string, attempt int) trace.TraceID {
-	var id trace.TraceID
-	sum := attemptSum(run, job, attempt)
-	copy(id[:], sum[:])
-	if !id.IsValid() {
-		id[len(id)-1] = 1
-	}
-	return id
+	return newTreeIDs(run, job, attempt).traceID()
 }
 
 // treeIDs derives the ids of the spans of a replayed trace from their places in
@@ -79,17 +73,30 @@ func TraceIDFor(run, job string, attempt int) trace.TraceID {
 type treeIDs [sha256.Size]byte
 
 func newTreeIDs(run, job string, attempt int) *treeIDs {
-	sum := treeIDs(attemptSum(run, job, attempt))
+	// The strings have their lengths in front, so that no two attempts are
+	// hashed as the same bytes.
+	var buf [256]byte
+	b := binary.AppendUvarint(buf[:0], uint64(len(run)))
+	b = append(b, run...)
+	b = binary.AppendUvarint(b, uint64(len(job)))
+	b = append(b, job...)
+	b = binary.AppendVarint(b, int64(attempt))
+	sum := treeIDs(sha256.Sum256(b))
 	return &sum
+}
+
+// traceID returns the id of the trace.
+func (t *treeIDs) traceID() (id trace.TraceID) {
+	copy(id[:], t[:])
+	if !id.IsValid() {
+		id[len(id)-1] = 1
+	}
+	return id
 }
 
 // ids returns the ids of the span of a name below a path.
 func (t *treeIDs) ids(path, name string) spanIDs {
-	var ids spanIDs
-	copy(ids.trace[:], t[:])
-	if !ids.trace.IsValid() {
-		ids.trace[len(ids.trace)-1] = 1
-	}
+	ids := spanIDs{trace: t.traceID()}
 	// The sum has a fixed length, so that the path needs none in front of it.
 	var buf [192]byte
 	b := append(append(append(append(buf[:0], t[:]...), path...), '/'), name...)
@@ -105,16 +112,4 @@ func (t *treeIDs) ids(path, name string) spanIDs {
 // path.
 func (t *treeIDs) with(ctx context.Context, path, name string) context.Context {
 	return withIDs(ctx, t.ids(path, name))
-}
-
-// attemptSum returns the SHA-256 of an attempt of a job. The strings have their
-// lengths in front, so that no two attempts are hashed as the same bytes.
-func attemptSum(run, job string, attempt int) [sha256.Size]byte {
-	var buf [256]byte
-	b := binary.AppendUvarint(buf[:0], uint64(len(run)))
-	b = append(b, run...)
-	b = binary.AppendUvarint(b, uint64(len(job)))
-	b = append(b, job...)
-	b = binary.AppendVarint(b, int64(attempt))
-	return sha256.Sum256(b)
 }

@@ -104,8 +104,8 @@ func newAccount(r *run.Run, id string, pages jaeger) account {
 		case run.Incomplete:
 			a.Unfinished++
 		}
-		a.Partitions += s.Len()
 		for p := range s.Partitions() {
+			a.Partitions++
 			if p.State == run.Skipped {
 				a.Skipped++
 			}
@@ -399,7 +399,7 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaeger, a
 			fmt.Fprintf(w, "  … %s more; --format json names all\n", count(int64(len(r.Sectors)-i), "sector"))
 			break
 		}
-		name := report.Column(report.Sanitize(s.Label()), 12)
+		name := report.Column(s.Label(), 12)
 		l := newSectorLink(id, s, pages)
 		fmt.Fprintf(w, "  %s %s", name, where(l.link))
 		if s.Attempt > 1 {

@@ -210,10 +210,7 @@ func (a *assembly) event(it *item, x *extra) {
 	p.t[b] = s.relative(it.offset)
 	if it.worker >= 0 {
 		p.worker = it.worker
-		if int(it.worker) >= len(a.drives) {
-			a.drives = append(a.drives, make([]drive, int(it.worker)+1-len(a.drives))...)
-		}
-		a.drives[it.worker].seen = true
+		a.sees(it.worker)
 	}
 	a.kernels.event(it.offset)
 	switch b {
@@ -239,6 +236,14 @@ func (a *assembly) event(it *item, x *extra) {
 		a.proved(s, p, it)
 		a.kernels.ended(s, p)
 	}
+}
+
+// sees notes that a worker exists.
+func (a *assembly) sees(worker int16) {
+	if more := int(worker) + 1 - len(a.drives); more > 0 {
+		a.drives = append(a.drives, make([]drive, more)...)
+	}
+	a.drives[worker].seen = true
 }
 
 // boundaries are the times that events tell.
@@ -462,24 +467,30 @@ func (a *assembly) fails(it *item, x *extra) {
 	if s == nil || st.admitted != 0 && s.over() {
 		return // it failed before anything was begun
 	}
-	if a.run.failures == nil {
-		a.run.failures = make(map[failureKey]string)
-	}
 	reason := x.text
 	if reason == "" {
 		reason = "failed"
 	}
-	s.failed = true
-	if key := (failureKey{s, wholeJob}); a.run.failures[key] == "" {
-		a.run.failures[key] = reason
-	}
+	a.blame(s, wholeJob, reason)
 	p := s.find(int32(it.partition))
 	if p == nil || p.state == Finished || p.state == Failed {
 		return
 	}
 	p.state = Failed
-	a.run.failures[failureKey{s, p.index}] = reason
+	a.blame(s, p.index, reason)
 	a.failed = append(a.failed, failure{s, p.index, x.wall, a.kernels.last})
+}
+
+// blame marks a sector as failed, because of a partition or as a whole. The
+// first reason stays.
+func (a *assembly) blame(s *Sector, partition int32, reason string) {
+	if a.run.failures == nil {
+		a.run.failures = make(map[failureKey]string)
+	}
+	s.failed = true
+	if key := (failureKey{s, partition}); a.run.failures[key] == "" {
+		a.run.failures[key] = reason
+	}
 }
 
 // A failure is a partition's, and when it was told.

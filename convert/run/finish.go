@@ -278,12 +278,9 @@ func (a *assembly) findFailure(s *Sector) {
 			continue
 		}
 		const reason = "its synthesis did not end, and the sector's other partitions were skipped"
-		s.failed, p.state = true, Failed
-		if a.run.failures == nil {
-			a.run.failures = make(map[failureKey]string)
-		}
-		a.run.failures[failureKey{s, p.index}] = reason
-		a.run.failures[failureKey{s, wholeJob}] = reason
+		p.state = Failed
+		a.blame(s, p.index, reason)
+		a.blame(s, wholeJob, reason)
 		a.infer(s, p, SynthEnd, skipped)
 	}
 }
@@ -307,10 +304,7 @@ func (a *assembly) mapDevices() {
 	r.WorkersAssumed = len(a.workers) == 0
 	byOrdinal := make(map[int]*Device)
 	for w := range a.workers {
-		if int(w) >= len(a.drives) {
-			a.drives = append(a.drives, make([]drive, int(w)+1-len(a.drives))...)
-		}
-		a.drives[w].seen = true
+		a.sees(w)
 	}
 	for w := range a.drives {
 		if !a.drives[w].seen {

@@ -166,10 +166,11 @@ func (l *lexer) read(ctx context.Context) (err error) {
 // add returns a new item in the present batch.
 func (l *lexer) add(ctx context.Context, rec *timeline.Record, w what) *item {
 	l.settle()
+	at := Length{l.before.Bytes + rec.Byte, l.before.Lines + rec.Line - 1}
 	b := l.out
 	if b == nil || len(b.items) == batchItems {
 		if b != nil {
-			b.end = Length{l.before.Bytes + rec.Byte, l.before.Lines + rec.Line - 1}
+			b.end = at
 			l.flush(ctx)
 		}
 		select {
@@ -182,7 +183,7 @@ func (l *lexer) add(ctx context.Context, rec *timeline.Record, w what) *item {
 	}
 	b.items = b.items[:len(b.items)+1]
 	it := &b.items[len(b.items)-1]
-	*it = item{at: Length{l.before.Bytes + rec.Byte, l.before.Lines + rec.Line - 1}, extra: Unknown, what: w}
+	*it = item{at: at, extra: Unknown, what: w}
 	return it
 }
 

@@ -147,6 +147,9 @@ func (s *Sector) Failed() (reason string, failed bool) {
 
 // KnowsStarts reports whether the synthesis start of each partition is known.
 func (s *Sector) KnowsStarts() bool {
+	if s.frozen != nil {
+		return true // only sectors that know all are frozen
+	}
 	for p := range s.each() {
 		if p.t[SynthStart] == absent {
 			return false
