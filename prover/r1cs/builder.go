@@ -108,7 +108,7 @@ func (b *Builder) compute(op uint16, l, m Linear) Linear {
 func (b *Builder) Bits(l Linear, n int) []Linear {
 	if n < 1 || n >= fr.Bits {
 		b.fail(fmt.Errorf("r1cs: %d bits of an element are asked for: 1 to %d determine one", n, fr.Bits-1))
-		return make([]Linear, max(n, 0)%fr.Bits)
+		return make([]Linear, min(max(n, 0), fr.Bits))
 	}
 	b.program = append(b.program, instruction{b.constraints(), opBits, uint16(n)})
 	bits := make([]Linear, n)
@@ -141,12 +141,19 @@ func (b *Builder) AssertEqual(l, m Linear) { b.Constrain(l, Constant(one), m) }
 
 // Constrain adds the constraint l·m = n.
 func (b *Builder) Constrain(l, m, n Linear) {
-	for i, linear := range [3]Linear{l, m, n} {
+	if l.owner == nil && m.owner == nil && n.owner == nil {
+		b.fail(fmt.Errorf("r1cs: constraint %d is between constants: leave it out", b.constraints()))
+		return
+	}
+	linears := [3]Linear{l, m, n}
+	for _, linear := range linears {
 		if linear.owner != nil && linear.owner != b {
 			b.fail(fmt.Errorf("r1cs: constraint %d has a variable of another circuit: take it from this builder", b.constraints()))
 			return
 		}
-		b.matrices()[i].append(b, linear)
+	}
+	for i, matrix := range b.matrices() {
+		matrix.append(b, linears[i])
 	}
 }
 
@@ -212,9 +219,14 @@ func (b *Builder) Compile() (*System, error) {
 		}
 	}
 	for v := 1; v < s.public+s.private; v++ {
-		if !used[v] {
-			return nil, fmt.Errorf("r1cs: %s is in no constraint: constrain it or leave it out", s.describe(v))
+		if used[v] {
+			continue
 		}
+		kind, number := "public", v-1
+		if v >= s.public {
+			kind, number = "private", v-s.public
+		}
+		return nil, fmt.Errorf("r1cs: %s input %d is in no constraint: constrain it or leave it out", kind, number)
 	}
 	return s, nil
 }

@@ -22,16 +22,6 @@ type System struct {
 	sections []section
 }
 
-// A Matrix holds a row for each constraint and a column for each variable, as
-// compressed sparse rows: those of row i are the entries from RowStart[i] to
-// RowStart[i+1], by column. It must not be changed.
-type Matrix struct {
-	RowStart     []uint32     // one more than there are constraints
-	Column       []uint32     // of an entry
-	Value        []uint32     // of an entry, its place in Coefficients
-	Coefficients []fr.Element // the distinct values of all matrices, first 1 and −1
-}
-
 // An instruction computes the next count variables of a witness from a
 // constraint's rows.
 type instruction struct {
@@ -44,12 +34,6 @@ const (
 	opSquare                // (A·w)²
 	opLinear                // A·w
 	opBits                  // the count lowest bits of A·w
-)
-
-// Places in Coefficients.
-const (
-	valueOne = iota
-	valueMinusOne
 )
 
 // NumPublic returns the number of public variables, the constant 1 among them.
@@ -154,8 +138,9 @@ func (s *System) Evaluate(ctx context.Context, w []fr.Element, tasks int) (a, b,
 	for i := range out {
 		out[i] = make([]fr.Element, s.NumConstraints())
 	}
+	tasks = min(tasks, s.NumConstraints())
 	var wg sync.WaitGroup
-	for task := range min(tasks, s.NumConstraints()) {
+	for task := range tasks {
 		wg.Go(func() { s.evaluate(ctx, &out, w, s.split(task, tasks), s.split(task+1, tasks)) })
 	}
 	wg.Wait()
@@ -168,15 +153,15 @@ func (s *System) Evaluate(ctx context.Context, w []fr.Element, tasks int) (a, b,
 // split returns where the given part of all constraints begins, so that parts
 // have about the same number of entries.
 func (s *System) split(part, parts int) int {
-	entries := func(row int) int {
-		n := 0
+	entries := func(row int) (n int) {
 		for i := range s.matrices {
 			n += int(s.matrices[i].RowStart[row])
 		}
 		return n
 	}
 	all := s.NumConstraints()
-	return sort.Search(all, func(row int) bool { return entries(row) >= entries(all)/parts*part+entries(all)%parts*part/parts })
+	target := entries(all) * part / parts
+	return sort.Search(all, func(row int) bool { return entries(row) >= target })
 }
 
 func (s *System) evaluate(ctx context.Context, out *[3][]fr.Element, w []fr.Element, from, to int) {
@@ -186,25 +171,6 @@ func (s *System) evaluate(ctx context.Context, out *[3][]fr.Element, w []fr.Elem
 				return
 			}
 			s.matrices[i].dot(&out[i][row], uint32(row), w)
-		}
-	}
-}
-
-// dot sets z to the product of a row and w.
-func (m *Matrix) dot(z *fr.Element, row uint32, w []fr.Element) {
-	z.SetZero()
-	start, end := m.RowStart[row], m.RowStart[row+1]
-	column, value := m.Column[start:end], m.Value[start:end]
-	for i, col := range column {
-		switch v := value[i]; v {
-		case valueOne:
-			z.Add(z, &w[col])
-		case valueMinusOne:
-			z.Sub(z, &w[col])
-		default:
-			var t fr.Element
-			t.Mul(&m.Coefficients[v], &w[col])
-			z.Add(z, &t)
 		}
 	}
 }
@@ -245,15 +211,4 @@ func (s *System) checkShape(w []fr.Element) error {
 		return fmt.Errorf("r1cs: a witness begins with 1, not %s: take one that Witness made", w[0].String())
 	}
 	return nil
-}
-
-// describe names a variable as the caller knows it.
-func (s *System) describe(v int) string {
-	switch {
-	case v < s.public:
-		return fmt.Sprintf("public input %d", v-1)
-	case v < s.public+s.private:
-		return fmt.Sprintf("private input %d", v-s.public)
-	}
-	return fmt.Sprintf("computed variable %d", v-s.public-s.private)
 }
