@@ -1,0 +1,397 @@
+package figures
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/timeline"
+)
+
+// Of returns the figures of a run.
+func Of(r *run.Run) *Figures { return Within(r, Scope{}) }
+
+// Within returns the figures of a part of a run.
+func Within(r *run.Run, s Scope) *Figures {
+	f := &Figures{
+		Name: r.Name, Input: r.Input, Epoch: Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source},
+		ProofKinds: []string{}, GPUs: []GPU{}, Transitions: []Transition{}, PerSector: []Sector{},
+	}
+	if u := r.Epoch.Uncertainty; u >= 0 {
+		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
+	}
+	c := collector{f: f, scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: []phase{
+		{name: tracing.SpanSynthesis}, {name: tracing.SpanQueueWait}, {name: tracing.SpanProve},
+	}}
+	for _, d := range r.Devices {
+		c.device(d.Ordinal).workers = d.Workers
+	}
+	for _, sector := range r.Sectors {
+		c.sector(sector)
+	}
+	c.proofs()
+	c.gpus()
+	c.second(r)
+	for _, p := range c.phases {
+		f.Phases = append(f.Phases, Phase{p.name, newDistribution(p.ms)})
+	}
+	c.verdict()
+	return f
+}
+
+// A collector gathers in one pass over a run's partitions what its figures are
+// made of, and in a second one what depends on the whole.
+type collector struct {
+	f     *Figures
+	scope Scope
+
+	firstSynthesis int64     // start, or Unknown
+	startless      bool      // some synthesis start is not known
+	syntheses      intervals // cut to the scope
+	devices        map[int]*device
+	latest         *device // that worked
+	phases         []phase
+	whole          []proof
+	stages         [3]intervals // of one sector
+}
+
+// The stages of a sector.
+const (
+	inSynthesis = iota
+	inQueue
+	onGPU
+)
+
+// A device gathers the work of a GPU.
+type device struct {
+	ordinal int // or Unknown
+	workers []int
+	proofs  int       // of partitions
+	timed   int       // those of which the device's phases are known
+	proving intervals // cut to the scope, as all of these
+	kernels intervals
+	endless intervals // proofs whose end is not known, until they can have ended
+}
+
+// A phase gathers durations.
+type phase struct {
+	name string
+	ms   []int32
+}
+
+// A proof is that of a whole sector.
+type proof struct {
+	row        int // in PerSector
+	firstReady int64
+	start, end int64 // first GPU start and last GPU end
+}
+
+func (c *collector) device(ordinal int) *device {
+	if c.latest == nil || c.latest.ordinal != ordinal {
+		c.latest = c.devices[ordinal]
+	}
+	if c.latest == nil {
+		c.latest = &device{ordinal: ordinal}
+		c.devices[ordinal] = c.latest
+	}
+	return c.latest
+}
+
+// sector adds a sector's work, and its row where the scope has it.
+func (c *collector) sector(s *run.Sector) {
+	state := s.State()
+	selected := c.scope.Only == nil || c.scope.Only(s)
+	row := Sector{Job: s.Job, Label: s.Label(), Attempt: s.Attempt, ProofKind: s.ProofKind, State: states[state]}
+	row.Reason, _ = s.Failed()
+	whole := proof{row: len(c.f.PerSector), firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
+	first, last := int64(run.Unknown), int64(run.Unknown)
+	mode := Partitions
+	for i := range c.stages {
+		c.stages[i].reset()
+	}
+	for p := range s.Partitions() {
+		row.Partitions++
+		if p.Index == timeline.WholeSector {
+			mode = WholeSectors
+		}
+		c.work(s, &p)
+		if selected && state != run.Failed && p.State == run.Finished && c.scope.holds(p.Times[run.GPUEnd]) {
+			c.durations(&p)
+		}
+		for i, b := range [...][2]run.Boundary{{run.SynthStart, run.SynthEnd}, {run.Queued, run.PickedUp}, {run.GPUStart, run.GPUEnd}} {
+			if p.Known(b[0]) && p.Known(b[1]) {
+				c.stages[i].add(p.Times[b[0]], p.Times[b[1]])
+			}
+		}
+		for _, t := range p.Times {
+			first, last = earlier(first, t), max(last, t)
+		}
+		whole.firstReady = earlier(whole.firstReady, p.Times[run.SynthEnd])
+		whole.start = earlier(whole.start, p.Times[run.GPUStart])
+		whole.end = max(whole.end, p.Times[run.GPUEnd])
+	}
+	if s.Admitted != run.Unknown {
+		first = earlier(first, max(s.Admitted/1000, 0))
+	}
+	if _, _, some := c.scope.cut(first, last); !selected || !some {
+		return
+	}
+	for i, ms := range [...]**int64{inSynthesis: &row.SynthesisMS, inQueue: &row.QueueMS, onGPU: &row.GPUMS} {
+		if stage := &c.stages[i]; len(stage.starts) > 0 {
+			stage.sort()
+			*ms = known(stage.length())
+		}
+	}
+	row.StartMS, row.WallMS = known(first), known(last-first)
+	f := c.f
+	f.PerSector = append(f.PerSector, row)
+	f.Sectors++
+	f.Partitions += row.Partitions
+	switch {
+	case state == run.Failed:
+		f.Failed++
+	case state == run.Incomplete:
+		f.Unfinished++
+	case c.scope.holds(whole.end):
+		c.whole = append(c.whole, whole)
+	}
+	if s.ProofKind != "" && !slices.Contains(f.ProofKinds, s.ProofKind) {
+		f.ProofKinds = append(f.ProofKinds, s.ProofKind)
+	}
+	if f.Mode != "" && f.Mode != mode {
+		mode = MixedModes
+	}
+	f.Mode = mode
+}
+
+var states = [...]State{run.Finished: Finished, run.Failed: Failed, run.Incomplete: Unfinished}
+
+// earlier returns the earlier of two times, of which either can be unknown.
+func earlier(a, b int64) int64 {
+	if a == run.Unknown || b != run.Unknown && b < a {
+		return b
+	}
+	return a
+}
+
+// work adds what a partition was to the synthesis workers and to its device.
+func (c *collector) work(s *run.Sector, p *run.Partition) {
+	if start, end, some := c.cut(synthesisOf(s, p)); some {
+		c.syntheses.add(start, end)
+	}
+	c.firstSynthesis = earlier(c.firstSynthesis, p.Times[run.SynthStart])
+	c.startless = c.startless || !p.Known(run.SynthStart)
+
+	if !p.Known(run.GPUStart) {
+		return
+	}
+	d := c.device(p.Device)
+	if !p.Known(run.GPUEnd) {
+		if start, end, some := c.scope.cut(p.Times[run.GPUStart], s.EndOf(p)); some {
+			d.endless.add(start, end)
+		}
+		return
+	}
+	start, end, some := c.scope.cut(p.Times[run.GPUStart], p.Times[run.GPUEnd])
+	if !some {
+		return
+	}
+	d.proving.add(start, end)
+	d.proofs++
+	timed := false
+	for in := range p.Phases() {
+		if !OnDevice(in.Name) {
+			continue
+		}
+		timed = true
+		if start, end, some := c.scope.cut(in.Start, in.End); some {
+			d.kernels.add(start, end)
+		}
+	}
+	if timed {
+		d.timed++
+	}
+}
+
+// cut cuts an interval, if there is one, to the scope.
+func (c *collector) cut(start, end int64, is bool) (int64, int64, bool) {
+	if !is {
+		return 0, 0, false
+	}
+	return c.scope.cut(start, end)
+}
+
+// synthesisOf returns when a partition was being synthesized, until the end of
+// the partition where nothing tells its own.
+func synthesisOf(s *run.Sector, p *run.Partition) (start, end int64, known bool) {
+	switch {
+	case !p.Known(run.SynthStart):
+		return 0, 0, false
+	case !p.Known(run.SynthEnd):
+		return p.Times[run.SynthStart], s.EndOf(p), true
+	default:
+		return p.Times[run.SynthStart], p.Times[run.SynthEnd], true
+	}
+}
+
+// readyOf returns when a partition was synthesized and not yet being proved.
+func readyOf(s *run.Sector, p *run.Partition) (start, end int64, known bool) {
+	start = p.Times[run.SynthEnd]
+	if p.State == run.Failed && !p.Known(run.Queued) {
+		return 0, 0, false // its synthesis failed
+	}
+	if start = earlier(start, p.Times[run.Queued]); start == run.Unknown {
+		return 0, 0, false
+	}
+	if end = p.Times[run.GPUStart]; end == run.Unknown {
+		end = s.EndOf(p)
+	}
+	return start, end, true
+}
+
+// OnDevice reports whether a phase of a proof is work of the device: neither a
+// wait nor the CPU's part.
+func OnDevice(phase string) bool {
+	switch phase {
+	case tracing.SpanPrepare, tracing.SpanDeviceWait, tracing.SpanBG2MSM:
+		return false
+	}
+	return true
+}
+
+// durations adds how long the phases of a finished partition took.
+func (c *collector) durations(p *run.Partition) {
+	for i, b := range [...][2]run.Boundary{{run.SynthStart, run.SynthEnd}, {run.Queued, run.PickedUp}, {run.GPUStart, run.GPUEnd}} {
+		if p.Known(b[0]) && p.Known(b[1]) {
+			c.phases[i].ms = append(c.phases[i].ms, int32(p.Times[b[1]]-p.Times[b[0]]))
+		}
+	}
+	for in := range p.Phases() {
+		ph := c.phase(in.Name)
+		ph.ms = append(ph.ms, int32(in.End-in.Start))
+	}
+}
+
+func (c *collector) phase(name string) *phase {
+	for i := range c.phases {
+		if c.phases[i].name == name {
+			return &c.phases[i]
+		}
+	}
+	c.phases = append(c.phases, phase{name: name})
+	return &c.phases[len(c.phases)-1]
+}
+
+// proofs settles what whole proofs tell.
+func (c *collector) proofs() {
+	f := c.f
+	f.Proofs = len(c.whole)
+	slices.SortStableFunc(c.whole, func(a, b proof) int { return cmp.Compare(a.start, b.start) })
+	for i := 1; i < len(c.whole); i++ {
+		before, after := &c.whole[i-1], &c.whole[i]
+		if before.start == run.Unknown {
+			continue // nothing tells which was before
+		}
+		t := Transition{
+			From: f.PerSector[before.row].Job, To: f.PerSector[after.row].Job,
+			CrossSectorGapMS: after.start - before.end,
+		}
+		if after.firstReady != run.Unknown {
+			t.SynthesisReadinessMS = known(after.firstReady - before.end)
+		}
+		row := &f.PerSector[after.row]
+		row.CrossSectorGapMS, row.SynthesisReadinessMS = &t.CrossSectorGapMS, t.SynthesisReadinessMS
+		f.Transitions = append(f.Transitions, t)
+	}
+	if first, last := c.steady(); f.Proofs > 1 {
+		f.SecondsPerProof.Steady = known(float64(last-first) / float64(f.Proofs-1) / 1000)
+	}
+}
+
+// steady returns when the first and the last whole proof ended.
+func (c *collector) steady() (first, last int64) {
+	first, last = run.Unknown, run.Unknown
+	for i := range c.whole {
+		first, last = earlier(first, c.whole[i].end), max(last, c.whole[i].end)
+	}
+	return first, last
+}
+
+// gpus settles what the devices did.
+func (c *collector) gpus() {
+	f := c.f
+	c.syntheses.sort()
+	var ordered []*device
+	for _, d := range c.devices {
+		d.proving.sort()
+		d.kernels.sort()
+		d.endless.sort()
+		ordered = append(ordered, d)
+	}
+	slices.SortFunc(ordered, func(a, b *device) int {
+		return cmp.Compare(uint(a.ordinal), uint(b.ordinal)) // Unknown, which is negative, comes last
+	})
+	firstGPU, lastGPU := int64(run.Unknown), int64(run.Unknown)
+	for _, d := range ordered {
+		if d.proofs > 0 {
+			firstGPU = earlier(firstGPU, d.proving.starts[0])
+			lastGPU = max(lastGPU, d.proving.ends[d.proofs-1])
+		}
+	}
+	if synthesis := c.syntheses.starts; firstGPU != run.Unknown && len(synthesis) > 0 {
+		f.MakespanMS = known(lastGPU - synthesis[0])
+		if c.firstSynthesis >= c.scope.From {
+			f.ColdStartMS = known(firstGPU - synthesis[0])
+		}
+	}
+	if f.MakespanMS != nil && f.Proofs > 0 {
+		f.SecondsPerProof.Overall = known(float64(*f.MakespanMS) / float64(f.Proofs) / 1000)
+	}
+	for _, d := range ordered {
+		f.GPUs = append(f.GPUs, d.figures(f.MakespanMS))
+	}
+}
+
+func (d *device) figures(makespan *int64) GPU {
+	g := GPU{Workers: d.workers, Proofs: d.proofs, BusyMS: d.proving.length(), SpanSumMS: d.proving.sum, Idle: []Idle{}}
+	if g.Workers == nil {
+		g.Workers = []int{}
+	}
+	if d.proofs > 0 && d.timed == d.proofs {
+		g.KernelBusyMS = known(d.kernels.length())
+	}
+	if d.ordinal == run.Unknown {
+		return g // the work can be of several devices
+	}
+	g.Ordinal = &d.ordinal
+	if makespan != nil {
+		g.UtilizationOverall = ratio(g.BusyMS, *makespan)
+	}
+	if d.proofs == 0 {
+		return g
+	}
+	window := d.proving.ends[d.proofs-1] - d.proving.starts[0]
+	g.ActiveWindowMS = &window
+	g.UtilizationActive = ratio(g.BusyMS, window)
+	if g.KernelBusyMS != nil {
+		g.KernelUtilizationActive = ratio(*g.KernelBusyMS, window)
+	}
+	idleFrom := int64(run.Unknown)
+	for start, end := range d.proving.union {
+		if idleFrom != run.Unknown {
+			g.Idle = append(g.Idle, Idle{StartMS: idleFrom, DurationMS: start - idleFrom})
+		}
+		idleFrom = end
+	}
+	return g
+}
+
+// ratio returns a/b, or nil where it has no meaning.
+func ratio(a, b int64) *float64 {
+	if b == 0 {
+		return nil
+	}
+	return known(float64(a) / float64(b))
+}

@@ -1,0 +1,48 @@
+package figures
+
+import "slices"
+
+// Intervals are stretches of time in ms, kept as their starts and their ends:
+// how many are open at a time needs both in order, and not which belong
+// together.
+type intervals struct {
+	starts, ends []int64
+	sum          int64 // of the lengths
+}
+
+func (v *intervals) add(start, end int64) {
+	v.starts = append(v.starts, start)
+	v.ends = append(v.ends, end)
+	v.sum += end - start
+}
+
+func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
+
+func (v *intervals) sort() {
+	slices.Sort(v.starts)
+	slices.Sort(v.ends)
+}
+
+// union yields the stretches in which at least one interval is open, in order.
+// The intervals must be sorted. Those that touch are one.
+func (v *intervals) union(yield func(start, end int64) bool) {
+	for i, n := 0, len(v.starts); i < n; {
+		start := v.starts[i]
+		// All that have started are over when the next start is later than the
+		// end of as many.
+		for i++; i < n && v.starts[i] <= v.ends[i-1]; i++ {
+		}
+		if !yield(start, v.ends[i-1]) {
+			return
+		}
+	}
+}
+
+// length returns the length of the union. The intervals must be sorted.
+func (v *intervals) length() int64 {
+	var ms int64
+	for start, end := range v.union {
+		ms += end - start
+	}
+	return ms
+}

@@ -1,0 +1,44 @@
+package figures
+
+import (
+	"math"
+
+	"github.com/provetrace/provetrace/convert/run"
+)
+
+// A Scope selects a part of a run. The zero Scope is all of it.
+//
+// What the devices and the synthesis workers did is cut at the scope's ends.
+// Proofs count where their last GPU end lies in it, and partitions too.
+type Scope struct {
+	From int64 // ms of the run's clock
+	To   int64 // ms; 0 means until the end
+
+	// Only, where not nil, selects the sectors whose proofs, phases and rows
+	// are told. The devices' figures stay those of all sectors, since their
+	// work for others is no idle time.
+	Only func(*run.Sector) bool
+}
+
+// maxMS is later than any time of a run's clock.
+const maxMS = math.MaxInt64
+
+func (s Scope) to() int64 {
+	if s.To == 0 {
+		return maxMS
+	}
+	return s.To
+}
+
+// holds reports whether a time lies in the scope.
+func (s Scope) holds(ms int64) bool { return ms >= s.From && ms <= s.to() }
+
+// cut cuts a stretch of time at the scope's ends, and reports whether any is
+// left.
+func (s Scope) cut(start, end int64) (int64, int64, bool) {
+	to := s.to()
+	if end < s.From || start > to {
+		return 0, 0, false
+	}
+	return max(start, s.From), min(end, to), true
+}
