@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/provetrace/provetrace/convert/run"
@@ -28,21 +29,26 @@ func Within(r *run.Run, s Scope) *Figures {
 	for _, d := range r.Devices {
 		c.device(d.Ordinal).workers = d.Workers
 	}
+	c.grow(r)
 	for _, sector := range r.Sectors {
 		c.sector(sector)
 	}
 	c.proofs()
-	c.gpus()
-	c.second(r)
+	var syntheses sync.WaitGroup
+	syntheses.Go(func() { f.Synthesis = c.concurrency(r) })
 	for _, p := range c.phases {
 		f.Phases = append(f.Phases, Phase{p.name, newDistribution(p.ms)})
 	}
+	c.gpus()
+	c.causes(r)
+	syntheses.Wait()
+	c.makespan()
 	c.verdict()
 	return f
 }
 
 // A collector gathers in one pass over a run's partitions what its figures are
-// made of, and in a second one what depends on the whole.
+// made of. Further passes find what depends on the whole.
 type collector struct {
 	f     *Figures
 	scope Scope
@@ -55,6 +61,7 @@ type collector struct {
 	phases         []phase
 	whole          []proof
 	stages         [3]intervals // of one sector
+	times          []int64      // that rows point into
 }
 
 // The stages of a sector.
@@ -86,6 +93,22 @@ type proof struct {
 	row        int // in PerSector
 	firstReady int64
 	start, end int64 // first GPU start and last GPU end
+}
+
+// grow makes room for the work of all partitions.
+func (c *collector) grow(r *run.Run) {
+	n := 0
+	for _, s := range r.Sectors {
+		n += s.Len()
+	}
+	c.f.PerSector = make([]Sector, 0, len(r.Sectors))
+	c.syntheses.grow(n)
+	for _, d := range c.devices {
+		d.proving.grow(n / len(c.devices))
+	}
+	for i := range c.phases {
+		c.phases[i].ms = make([]int32, 0, n)
+	}
 }
 
 func (c *collector) device(ordinal int) *device {
@@ -141,10 +164,10 @@ func (c *collector) sector(s *run.Sector) {
 	for i, ms := range [...]**int64{inSynthesis: &row.SynthesisMS, inQueue: &row.QueueMS, onGPU: &row.GPUMS} {
 		if stage := &c.stages[i]; len(stage.starts) > 0 {
 			stage.sort()
-			*ms = known(stage.length())
+			*ms = c.known(stage.length())
 		}
 	}
-	row.StartMS, row.WallMS = known(first), known(last-first)
+	row.StartMS, row.WallMS = c.known(first), c.known(last-first)
 	f := c.f
 	f.PerSector = append(f.PerSector, row)
 	f.Sectors++
@@ -164,6 +187,15 @@ func (c *collector) sector(s *run.Sector) {
 		mode = MixedModes
 	}
 	f.Mode = mode
+}
+
+// known returns where a time of a row is kept: there are many.
+func (c *collector) known(ms int64) *int64 {
+	if len(c.times) == cap(c.times) {
+		c.times = make([]int64, 0, 1024)
+	}
+	c.times = append(c.times, ms)
+	return &c.times[len(c.times)-1]
 }
 
 var states = [...]State{run.Finished: Finished, run.Failed: Failed, run.Incomplete: Unfinished}
@@ -299,10 +331,10 @@ func (c *collector) proofs() {
 			CrossSectorGapMS: after.start - before.end,
 		}
 		if after.firstReady != run.Unknown {
-			t.SynthesisReadinessMS = known(after.firstReady - before.end)
+			t.SynthesisReadinessMS = c.known(after.firstReady - before.end)
 		}
 		row := &f.PerSector[after.row]
-		row.CrossSectorGapMS, row.SynthesisReadinessMS = &t.CrossSectorGapMS, t.SynthesisReadinessMS
+		row.CrossSectorGapMS, row.SynthesisReadinessMS = c.known(t.CrossSectorGapMS), t.SynthesisReadinessMS
 		f.Transitions = append(f.Transitions, t)
 	}
 	if first, last := c.steady(); f.Proofs > 1 {
@@ -322,7 +354,6 @@ func (c *collector) steady() (first, last int64) {
 // gpus settles what the devices did.
 func (c *collector) gpus() {
 	f := c.f
-	c.syntheses.sort()
 	var ordered []*device
 	for _, d := range c.devices {
 		d.proving.sort()
@@ -333,28 +364,40 @@ func (c *collector) gpus() {
 	slices.SortFunc(ordered, func(a, b *device) int {
 		return cmp.Compare(uint(a.ordinal), uint(b.ordinal)) // Unknown, which is negative, comes last
 	})
-	firstGPU, lastGPU := int64(run.Unknown), int64(run.Unknown)
 	for _, d := range ordered {
+		f.GPUs = append(f.GPUs, d.figures())
+	}
+}
+
+// makespan settles what depends on the first synthesis and the last proof.
+func (c *collector) makespan() {
+	f := c.f
+	firstGPU, lastGPU := int64(run.Unknown), int64(run.Unknown)
+	for _, d := range c.devices {
 		if d.proofs > 0 {
 			firstGPU = earlier(firstGPU, d.proving.starts[0])
 			lastGPU = max(lastGPU, d.proving.ends[d.proofs-1])
 		}
 	}
-	if synthesis := c.syntheses.starts; firstGPU != run.Unknown && len(synthesis) > 0 {
-		f.MakespanMS = known(lastGPU - synthesis[0])
-		if c.firstSynthesis >= c.scope.From {
-			f.ColdStartMS = known(firstGPU - synthesis[0])
-		}
+	if firstGPU == run.Unknown || len(c.syntheses.starts) == 0 {
+		return
 	}
-	if f.MakespanMS != nil && f.Proofs > 0 {
+	began := c.syntheses.starts[0]
+	f.MakespanMS = known(lastGPU - began)
+	if c.firstSynthesis >= c.scope.From {
+		f.ColdStartMS = known(firstGPU - began)
+	}
+	if f.Proofs > 0 {
 		f.SecondsPerProof.Overall = known(float64(*f.MakespanMS) / float64(f.Proofs) / 1000)
 	}
-	for _, d := range ordered {
-		f.GPUs = append(f.GPUs, d.figures(f.MakespanMS))
+	for i := range f.GPUs {
+		if g := &f.GPUs[i]; g.Ordinal != nil {
+			g.UtilizationOverall = ratio(g.BusyMS, *f.MakespanMS)
+		}
 	}
 }
 
-func (d *device) figures(makespan *int64) GPU {
+func (d *device) figures() GPU {
 	g := GPU{Workers: d.workers, Proofs: d.proofs, BusyMS: d.proving.length(), SpanSumMS: d.proving.sum, Idle: []Idle{}}
 	if g.Workers == nil {
 		g.Workers = []int{}
@@ -366,9 +409,6 @@ func (d *device) figures(makespan *int64) GPU {
 		return g // the work can be of several devices
 	}
 	g.Ordinal = &d.ordinal
-	if makespan != nil {
-		g.UtilizationOverall = ratio(g.BusyMS, *makespan)
-	}
 	if d.proofs == 0 {
 		return g
 	}

@@ -21,7 +21,7 @@ func newDistribution(ms []int32) Distribution {
 	if d.N == 0 {
 		return d
 	}
-	slices.Sort(ms)
+	sortDurations(ms)
 	var sum int64
 	for _, v := range ms {
 		sum += int64(v)
@@ -31,6 +31,27 @@ func newDistribution(ms []int32) Distribution {
 	d.P50MS, d.P95MS = d.percentile(50), d.percentile(95)
 	d.MinMS, d.MaxMS = known(int64(ms[0])), known(int64(ms[d.N-1]))
 	return d
+}
+
+// sortDurations sorts durations by counting where their range is small beside
+// their number, as it is in a long run.
+func sortDurations(ms []int32) {
+	lo, hi := slices.Min(ms), slices.Max(ms)
+	if int64(hi)-int64(lo) > int64(len(ms)) {
+		slices.Sort(ms)
+		return
+	}
+	counts := make([]int32, hi-lo+1)
+	for _, v := range ms {
+		counts[v-lo]++
+	}
+	i := 0
+	for v, n := range counts {
+		for range n {
+			ms[i] = lo + int32(v)
+			i++
+		}
+	}
 }
 
 // percentile returns the smallest duration that at least p percent of all do

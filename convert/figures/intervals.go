@@ -18,9 +18,31 @@ func (v *intervals) add(start, end int64) {
 
 func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
 
+// grow makes room for n intervals more.
+func (v *intervals) grow(n int) {
+	v.starts, v.ends = slices.Grow(v.starts, n), slices.Grow(v.ends, n)
+}
+
 func (v *intervals) sort() {
-	slices.Sort(v.starts)
-	slices.Sort(v.ends)
+	sortTimes(v.starts)
+	sortTimes(v.ends)
+}
+
+// sortTimes sorts times that are nearly in order, as those of a run are: few
+// sectors are under way at once. Others it leaves to a general sort.
+func sortTimes(times []int64) {
+	const far = 64 // places that a time is from its own, on average
+	for i, moves := 1, 0; i < len(times); i++ {
+		t, j := times[i], i
+		for ; j > 0 && times[j-1] > t; j-- {
+			times[j] = times[j-1]
+		}
+		times[j] = t
+		if moves += i - j; moves > far*i+far*far {
+			slices.Sort(times)
+			return
+		}
+	}
 }
 
 // union yields the stretches in which at least one interval is open, in order.

@@ -6,25 +6,22 @@ import (
 	"github.com/provetrace/provetrace/convert/run"
 )
 
-// second goes through the partitions again, for what they tell about the whole:
-// why the devices were idle, and whether the syntheses slow each other.
-func (c *collector) second(r *run.Run) {
+// causes finds out why the devices were idle.
+func (c *collector) causes(r *run.Run) {
 	var gaps counts
 	for _, g := range c.f.GPUs {
 		for _, idle := range g.Idle {
 			gaps.at = append(gaps.at, idle.StartMS)
 		}
 	}
+	if len(gaps.at) == 0 {
+		return
+	}
 	gaps.prepare()
-	beside := newBeside(&c.syntheses)
 	for _, s := range r.Sectors {
 		for p := range s.Partitions() {
-			start, end, known := synthesisOf(s, &p)
-			if known {
+			if start, end, known := synthesisOf(s, &p); known {
 				gaps.add(synthesizing, start, end)
-				if p.Known(run.SynthEnd) && start >= c.scope.From && end <= c.scope.to() {
-					beside.add(start, end)
-				}
 			}
 			if start, end, known := readyOf(s, &p); known {
 				gaps.add(ready, start, end)
@@ -38,7 +35,6 @@ func (c *collector) second(r *run.Run) {
 			g.Idle[j].Cause = c.cause(&gaps, c.devices[*g.Ordinal], g.Idle[j].StartMS)
 		}
 	}
-	c.f.Synthesis = beside.figures()
 }
 
 // cause returns why a device fell idle at a time, by the rules of the span
@@ -83,9 +79,6 @@ func (c *counts) prepare() {
 
 // add counts an interval, its start included and its end not.
 func (c *counts) add(state int, start, end int64) {
-	if len(c.at) == 0 {
-		return
-	}
 	from, to := &c.near[2*state], &c.near[2*state+1]
 	*from, *to = before(c.at, start, *from), before(c.at, end, *to)
 	c.n[state][*from]++

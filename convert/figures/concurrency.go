@@ -1,6 +1,26 @@
 package figures
 
-import "math"
+import (
+	"math"
+
+	"github.com/provetrace/provetrace/convert/run"
+)
+
+// concurrency finds out how many syntheses ran at once, and what that did to
+// them.
+func (c *collector) concurrency(r *run.Run) Concurrency {
+	c.syntheses.sort()
+	b := newBeside(&c.syntheses)
+	for _, s := range r.Sectors {
+		for p := range s.Partitions() {
+			start, end := p.Times[run.SynthStart], p.Times[run.SynthEnd]
+			if start != run.Unknown && end != run.Unknown && start >= c.scope.From && end <= c.scope.to() {
+				b.add(start, end)
+			}
+		}
+	}
+	return b.figures()
+}
 
 // A beside relates how long the syntheses took to how many ran beside them.
 type beside struct {
