@@ -259,7 +259,7 @@ func BenchmarkFileExport(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer e.discard()
+			defer e.fail(context.Canceled)
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := e.ExportSpans(context.Background(), spans); err != nil {
