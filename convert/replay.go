@@ -165,7 +165,7 @@ func (p *player) endPhase(c *cursor, to run.Boundary, at time.Time) {
 	case part.State == run.Failed && p.isLast(part, to):
 		ph.Fail(at, tracing.Failure(part.Failure))
 	case to == run.PickedUp:
-		ph.PickUp(part.Device, at)
+		ph.PickUp(part.Worker, part.Device, at)
 	default:
 		ph.End(at)
 	}

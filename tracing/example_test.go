@@ -41,7 +41,7 @@ func ExampleRecorder() {
 		synthesis.End(now)
 
 		wait := partition.Queue(now)
-		wait.PickUp(0, now) // by a worker of device 0
+		wait.PickUp(1, 0, now) // by GPU worker 1, of device 0
 
 		prove := partition.Prove(1, 0, now)
 		prove.Start(tracing.SpanDeviceWait, now).End(now)

@@ -57,7 +57,7 @@ func (s *script) tell(fact string) {
 	case "offer":
 		s.phases["wait"+name] = p.Queue(at(ms))
 	case "take":
-		s.phases["wait"+name].PickUp(device, at(ms))
+		s.phases["wait"+name].PickUp(Unknown, device, at(ms))
 	case "prove":
 		s.phases["prove"+name] = p.Prove(0, device, at(ms))
 	case "proved":

@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
 // A phaseKind says what a phase means to the run's trace.
@@ -21,18 +23,19 @@ const (
 
 // A Phase is something that takes time in a partition or inside another phase.
 type Phase struct {
-	s     *Sector
-	p     *Partition // nil for verification
-	outer *Phase     // nil directly under a partition or sector
-	name  string
-	kind  phaseKind
-	stage Stage
-	lane  *lane // of the device, in gpu prove and inside it
-	span  trace.Span
-	ctx   context.Context // holds the span
-	start time.Time
-	proof uint64                 // of a gpu prove, among those of its lane
-	room  [1]trace.SpanEndOption // saves an allocation at the end
+	s      *Sector
+	p      *Partition // nil for verification
+	outer  *Phase     // nil directly under a partition or sector
+	name   string
+	kind   phaseKind
+	stage  Stage
+	lane   *lane // of the device, in gpu prove and inside it
+	span   trace.Span
+	ctx    context.Context // holds the span
+	start  time.Time
+	proof  uint64                 // of a gpu prove, among those of its lane
+	worker int                    // of a gpu prove
+	room   [1]trace.SpanEndOption // saves an allocation at the end
 
 	// Guarded by the sector's mu.
 	ended bool
@@ -159,10 +162,10 @@ func (ph *Phase) Fail(at time.Time, err error) {
 	ph.end(orNow(at), err, false)
 }
 
-// PickUp ends a wait in the queue: a worker of the device, which may be
+// PickUp ends a wait in the queue: a worker of the device, which both may be
 // Unknown, took the partition. The span is linked to the latest of the proofs
 // that held the device meanwhile.
-func (ph *Phase) PickUp(device int, at time.Time) {
+func (ph *Phase) PickUp(worker, device int, at time.Time) {
 	if ph == nil || ph.hasEnded() {
 		return
 	}
@@ -171,6 +174,10 @@ func (ph *Phase) PickUp(device int, at time.Time) {
 	var held [maxLinks]trace.SpanContext
 	for _, sc := range ph.s.r.overview.held(held[:0], device, ph.start, at) {
 		ph.span.AddLink(trace.Link{SpanContext: sc})
+	}
+	if ph.kind == phaseQueue {
+		ph.s.r.journal.drive(worker, device, at)
+		ph.s.r.journal.event(timeline.GPUPickup, ph.p, worker, at, 0)
 	}
 	ph.end(at, nil, false)
 }
@@ -219,6 +226,14 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
+	if err == nil && !unfinished {
+		switch ph.kind {
+		case phaseSynthesis:
+			s.r.journal.event(timeline.SynthEnd, ph.p, Unknown, at, at.Sub(ph.start))
+		case phaseProve:
+			s.r.journal.event(timeline.GPUEnd, ph.p, ph.worker, at, at.Sub(ph.start))
+		}
+	}
 	switch ph.kind {
 	case phaseSynthesis:
 		s.r.overview.synthesisEnded(ready, at)

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -48,6 +49,13 @@ type RecorderOptions struct {
 	// than their ordinal, when they first work.
 	Devices []Device
 
+	// Journal, where not nil, takes a log of the run as it happens, with a call
+	// of Write for each line, so that a run that is killed can be converted. It
+	// never holds up a pipeline: lines that it is too slow for are lost, and
+	// counted by JournalErr. The job ids in it have '_' for blanks, commas,
+	// quotes and the like. A replay writes none.
+	Journal io.Writer
+
 	// MaxOpenSectors bounds the sectors followed at once. Further ones are
 	// counted by Dropped and not recorded. 0 means DefaultMaxOpenSectors.
 	MaxOpenSectors int
@@ -77,6 +85,7 @@ type Recorder struct {
 
 	overview overview
 	ender    ender
+	journal  *journal // nil where there is none
 }
 
 // NewRecorder returns a recorder whose spans go to the tracers. Close ends
@@ -91,6 +100,8 @@ func NewRecorder(t Tracers, o RecorderOptions) *Recorder {
 	}
 	if r.run != "" {
 		r.ender.replay()
+	} else if o.Journal != nil {
+		r.journal = newJournal(o.Journal, time.Now())
 	}
 	r.overview.init(r, o.Devices)
 	return r
@@ -129,6 +140,7 @@ func (r *Recorder) StartSector(ctx context.Context, info SectorInfo, at time.Tim
 	}
 	s.part = r.overview.enter(s.start, at)
 	s.tree = r.tree(info.Job, info.Attempt)
+	r.journal.started(s)
 	d := newDraft()
 	// As options, so that samplers see them.
 	d.opts = append(d.opts, trace.WithAttributes(r.appendBackend(info.append(make([]attribute.KeyValue, 0, 8)))...))
@@ -195,6 +207,7 @@ func (r *Recorder) Close(at time.Time) {
 	}
 	r.overview.close(at)
 	r.ender.close()
+	r.journal.close()
 }
 
 // RunContext returns the span context of the run's own trace: the latest part

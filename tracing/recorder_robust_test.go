@@ -133,7 +133,7 @@ func (x *teller) step(i int) {
 	case 16, 17, 18:
 		phase.End(now)
 	case 19:
-		phase.PickUp(device, now)
+		phase.PickUp(Unknown, device, now)
 	case 20:
 		phase.Fail(now, err)
 		phase.Set(attribute.Int("late", i))
@@ -239,7 +239,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 		require.Nil(t, ph.Start("late", at(12)))
 		queue.End(at(10))
 		prove.End(at(20))
-		queue.PickUp(0, at(30))
+		queue.PickUp(0, 0, at(30))
 		p.End(at(40), nil)
 		p.Skip(at(41))
 		p.End(at(42), errors.New("late"))

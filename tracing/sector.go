@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
 // An extent is the time from the first start to the last end of some spans.
@@ -46,6 +48,7 @@ type Sector struct {
 
 	mu        sync.Mutex
 	waiting   bool // for its admission wait to end
+	blamed    bool // a partition's failure is in the journal
 	ended     bool
 	open      []*Partition
 	verifying []*Phase
@@ -165,7 +168,11 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.ended = true
 	open, verifying := s.open, s.verifying
 	s.open, s.verifying = nil, nil
+	blamed := s.blamed
 	s.mu.Unlock()
+	if err != nil && !blamed {
+		s.r.journal.failed(s.info.Job, Unknown, at, err)
+	}
 
 	for _, p := range open {
 		if p.whole {
@@ -250,6 +257,7 @@ func (p *Partition) Synthesis(worker int, at time.Time, more ...attribute.KeyVal
 	}
 	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, nil, at, d)
 	p.s.r.overview.synthesisStarted(at)
+	p.s.r.journal.event(timeline.SynthStart, p, Unknown, at, 0)
 	return ph.add()
 }
 
@@ -266,6 +274,7 @@ func (p *Partition) Queue(at time.Time, more ...attribute.KeyValue) *Phase {
 	}
 	at = orNow(at)
 	depth := p.s.r.overview.offered(ready, at)
+	p.s.r.journal.event(timeline.GPUQueue, p, Unknown, at, 0)
 	d := p.draft()
 	d.attrs = append(append(d.attrs, more...), QueueDepth.Int(depth))
 	return p.phase(phaseQueue, StageQueue, SpanQueueWait, nil, at, d).add()
@@ -291,7 +300,9 @@ func (p *Partition) Prove(worker, device int, at time.Time, more ...attribute.Ke
 	}
 	d.attrs = p.s.r.appendBackend(d.attrs)
 	ph := p.phase(phaseProve, StageGPU, SpanProve, l, at, d)
+	ph.worker = worker
 	ph.proof = p.s.r.overview.proveStarted(l, ph.span.SpanContext(), taken, at)
+	p.s.r.journal.event(timeline.GPUStart, p, worker, at, 0)
 	return ph.add()
 }
 
@@ -338,10 +349,12 @@ func (p *Partition) Skip(at time.Time) {
 		return
 	}
 	defer guard()
+	at = orNow(at)
 	if _, ended := p.begin(phaseInside); !ended {
 		p.span.SetAttributes(PartitionSkipped.Bool(true))
+		p.s.r.journal.skipped(p.s.info.Job, p.index, at)
 	}
-	p.end(orNow(at), nil, false)
+	p.end(at, nil, false)
 }
 
 // End ends the partition. An error marks it, and the phases still open inside,
@@ -375,6 +388,8 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	p.ready = false
 	open := p.open
 	p.open = nil
+	blamed := err != nil && !p.whole
+	s.blamed = s.blamed || blamed
 	for i, q := range s.open {
 		if q == p {
 			s.open[i] = s.open[len(s.open)-1]
@@ -384,6 +399,9 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
+	if blamed {
+		s.r.journal.failed(s.info.Job, p.index, at, err)
+	}
 	for _, ph := range open {
 		ph.end(at, err, true)
 	}

@@ -164,7 +164,7 @@ func dull(line []byte, f *Fact) bool {
 	}
 	if message := line[target+end+1:]; len(message) >= 4 {
 		switch string(message[:4]) {
-		case "part", "Prov", "Subm", "disp", "skip", "pipe", "cuzk": // a phrase may begin
+		case "part", "Prov", "Subm", "disp", "skip", "pipe", "cuzk", "prov": // a phrase may begin
 			return false
 		}
 	}
@@ -261,6 +261,7 @@ var phrases = [...]struct {
 	{"skipping GPU prove for failed", Skipped},
 	{"pipeline GPU worker started", WorkerStarted},
 	{"cuzk-daemon starting", Started},
+	{"provetrace starting", Started}, // of a recorder's journal
 }
 
 // message reads what stands behind the time: level, target, message and fields.

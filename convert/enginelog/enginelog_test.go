@@ -67,6 +67,7 @@ var messages = []struct {
 	want func(*fact)
 }{
 	{" INFO cuzk_daemon: cuzk-daemon starting", func(f *fact) { f.Kind = Started }},
+	{" INFO provetrace: provetrace starting", func(f *fact) { f.Kind = Started }},
 	{" INFO cuzk_daemon: configuration loaded listen=0.0.0.0:9820", func(f *fact) {}},
 	{"DEBUG cuzk_core::engine: anything: job_id=A", func(f *fact) {}},
 	{" WARN cuzk_core::engine: slow job_id=A", func(f *fact) {}},
