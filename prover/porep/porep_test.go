@@ -95,7 +95,7 @@ func TestSectorsSatisfyTheCircuit(t *testing.T) {
 		{Nodes: 8, Layers: 2, Challenges: 2, Partitions: 3},
 		{Nodes: 32, Layers: 5, Challenges: 1, Partitions: 2},
 		{Nodes: 128, Layers: 3, Challenges: 4, Partitions: 2},
-		{},
+		{Partitions: 2},
 	} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			c, err := NewCircuit(p)
@@ -171,17 +171,17 @@ func TestDishonestSealer(t *testing.T) {
 			for v := range r.labels[0] {
 				r.labels[0][v].Add(&r.labels[0][v], &one)
 			}
-		}, "challenge 0: column)"},
+		}, "(challenge 0: column)"},
 		{"last layer", func(r *Replica) {
 			for v := range r.labels[1] {
 				r.labels[1][v].Add(&r.labels[1][v], &one)
 			}
-		}, "challenge 0: column)"},
+		}, "(challenge 0: column)"},
 		{"data", func(r *Replica) {
 			for i := range r.data {
 				r.data[i].Add(&r.data[i], &one)
 			}
-		}, "challenge 0: data)"},
+		}, "(challenge 0: data)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := seal(t, small, 1)
@@ -289,6 +289,16 @@ func TestParameters(t *testing.T) {
 		_, err = PublicInputs(test.p, Statement{}, 0)
 		assert.EqualError(t, err, test.err)
 	}
+}
+
+// The defaults fill the domain that proving takes, with room for the rows that
+// hold the public inputs, if there are any.
+func TestDefaultsFillADomain(t *testing.T) {
+	c, err := NewCircuit(Parameters{})
+	require.NoError(t, err)
+	rows := c.System().NumConstraints() + c.System().NumPublic()
+	assert.LessOrEqual(t, rows, 1<<16)
+	assert.Greater(t, rows, 1<<16*9/10)
 }
 
 func TestNoSuchPartition(t *testing.T) {

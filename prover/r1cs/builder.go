@@ -58,12 +58,12 @@ func (b *Builder) Section(name string) {
 }
 
 // Public declares the next public input.
-func (b *Builder) Public() Linear { return b.variable(public) }
+func (b *Builder) Public() Linear { return b.declare(publicKind) }
 
 // Private declares the next private input.
-func (b *Builder) Private() Linear { return b.variable(private) }
+func (b *Builder) Private() Linear { return b.declare(privateKind) }
 
-func (b *Builder) variable(kind variable) Linear {
+func (b *Builder) declare(kind variable) Linear {
 	n := &b.count[kind>>kindShift]
 	if *n == perKind-1 {
 		b.fail(fmt.Errorf("r1cs: more than %d variables of one kind: split the circuit", perKind-1))
@@ -98,7 +98,7 @@ func (b *Builder) Variable(l Linear) Linear {
 
 func (b *Builder) compute(op uint16, l, m Linear) Linear {
 	b.program = append(b.program, instruction{b.constraints(), op, 1})
-	v := b.variable(computed)
+	v := b.declare(computedKind)
 	b.Constrain(l, m, v)
 	return v
 }
@@ -114,8 +114,8 @@ func (b *Builder) Bits(l Linear, n int) []Linear {
 	bits := make([]Linear, n)
 	sum, weight := Linear{owner: b, terms: make([]term, n)}, one
 	for i := range bits {
-		bits[i] = b.variable(computed)
-		sum.terms[i] = term{variable: computed | variable(b.count[3]-1), coefficient: weight}
+		bits[i] = b.declare(computedKind)
+		sum.terms[i] = term{variable: computedKind | variable(b.count[3]-1), coefficient: weight}
 		weight.Double(&weight)
 	}
 	b.Constrain(l, Constant(one), sum)

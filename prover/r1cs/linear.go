@@ -8,10 +8,10 @@ import "github.com/consensys/gnark-crypto/ecc/bls12-381/fr"
 type variable uint32
 
 const (
-	constant variable = iota << kindShift
-	public
-	private
-	computed
+	constantKind variable = iota << kindShift
+	publicKind
+	privateKind
+	computedKind
 
 	kindShift = 30
 	perKind   = 1 << kindShift
@@ -41,7 +41,7 @@ func Constant(c fr.Element) Linear {
 	if c.IsZero() {
 		return Linear{}
 	}
-	return Linear{terms: []term{{constant, c}}}
+	return Linear{terms: []term{{constantKind, c}}}
 }
 
 // Add returns l + m.
@@ -93,7 +93,7 @@ func (l Linear) value() (fr.Element, bool) {
 	switch {
 	case len(l.terms) == 0:
 		return fr.Element{}, true
-	case len(l.terms) == 1 && l.terms[0].variable == constant:
+	case len(l.terms) == 1 && l.terms[0].variable == constantKind:
 		return l.terms[0].coefficient, true
 	}
 	return fr.Element{}, false

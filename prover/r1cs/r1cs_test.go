@@ -10,8 +10,11 @@ import (
 	"github.com/consensys/gnark-crypto/ecc/bls12-381/fr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A circuit is one that was drawn, with its inputs, and the value that each of
 // its expressions must have.
@@ -136,7 +139,7 @@ func TestRandomCircuits(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Check(w))
 
-		first := [...]int{0, 1, s.NumPublic(), s.NumPublic() + s.NumPrivate()}
+		first := [...]int{0, 1, s.public, s.public + s.private}
 		for i, l := range c.linears {
 			var sum, x fr.Element
 			for _, term := range l.terms {
@@ -155,7 +158,7 @@ func TestRandomCircuits(t *testing.T) {
 		}
 
 		// Each computed variable follows from the inputs, so no other value will do.
-		for i := s.NumPublic() + s.NumPrivate(); i < len(w); i++ {
+		for i := s.public + s.private; i < len(w); i++ {
 			right := w[i]
 			w[i].Add(&w[i], &one)
 			require.Error(t, s.Check(w), "variable %d", i)
@@ -197,9 +200,9 @@ func TestCheckNamesTheConstraint(t *testing.T) {
 		witness []fr.Element
 		err     string
 	}{
-		{"public", elements(1, 20, 2, 4, 16), "r1cs: constraint 2 (the sum) does not hold: 19 · 1 is not 20: the inputs do not satisfy the circuit"},
-		{"private", elements(1, 19, 3, 4, 16), "r1cs: constraint 0 (the power) does not hold: 3 · 3 is not 4"},
-		{"computed", elements(1, 19, 2, 4, 17), "r1cs: constraint 1 (the power) does not hold"},
+		{"public", elements(1, 20, 2, 4, 16), "r1cs: the witness does not satisfy constraint 2 of 3 (the sum): look at the inputs"},
+		{"private", elements(1, 19, 3, 4, 16), "constraint 0 of 3 (the power)"},
+		{"computed", elements(1, 19, 2, 4, 17), "constraint 1 of 3 (the power)"},
 		{"constant", elements(2, 19, 2, 4, 16), "r1cs: a witness begins with 1, not 2"},
 		{"short", elements(1, 19, 2, 4), "r1cs: a witness of the circuit has 5 values, not 4"},
 		{"none", nil, "r1cs: a witness of the circuit has 5 values, not 0"},

@@ -39,9 +39,6 @@ const (
 // NumPublic returns the number of public variables, the constant 1 among them.
 func (s *System) NumPublic() int { return s.public }
 
-// NumPrivate returns the number of private inputs.
-func (s *System) NumPrivate() int { return s.private }
-
 // NumVariables returns the length of a witness.
 func (s *System) NumVariables() int { return s.public + s.private + s.computed }
 
@@ -87,8 +84,8 @@ func (s *System) Hash() [32]byte {
 const contextInterval = 4096
 
 // Witness computes all variables of an instance: 1, the public inputs, the
-// private inputs and what follows from them. It does not look whether the
-// constraints hold, see Check.
+// private inputs and what follows from them. It does not see whether they
+// satisfy the constraints: Check does.
 func (s *System) Witness(ctx context.Context, public, private []fr.Element) ([]fr.Element, error) {
 	if len(public) != s.public-1 {
 		return nil, fmt.Errorf("r1cs: the circuit has %d public inputs, not %d: give one value for each", s.public-1, len(public))
@@ -186,10 +183,8 @@ func (s *System) Check(w []fr.Element) error {
 		for i := range s.matrices {
 			s.matrices[i].dot(&v[i], uint32(row), w)
 		}
-		var product fr.Element
-		if product.Mul(&v[0], &v[1]); !product.Equal(&v[2]) {
-			return fmt.Errorf("r1cs: constraint %d%s does not hold: %s · %s is not %s: the inputs do not satisfy the circuit",
-				row, s.section(row), v[0].String(), v[1].String(), v[2].String())
+		if v[0].Mul(&v[0], &v[1]); !v[0].Equal(&v[2]) {
+			return fmt.Errorf("r1cs: the witness does not satisfy constraint %d of %d%s: look at the inputs", row, s.NumConstraints(), s.section(row))
 		}
 	}
 	return nil
