@@ -22,6 +22,9 @@ const (
 	verifyingKeyHead = "provetrace development key: verifying, version 1\n"
 )
 
+// compressed is the bit of a point's first byte that is set if it is compressed.
+const compressed = 0x80
+
 // points are all points of the key: a *G1Affine or a *G2Affine each.
 func (pk *ProvingKey) points() iter.Seq[any] {
 	return func(yield func(any) bool) {
@@ -118,9 +121,8 @@ func readKey(r io.Reader, head string, system [32]byte, points iter.Seq[any], op
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	digest := sha256.New()
 	in := io.TeeReader(buffered, digest)
-	// A file that is cut short ends anywhere.
 	fault := func(part string, err error) error {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if err == io.EOF { // none is expected
 			err = io.ErrUnexpectedEOF
 		}
 		return fmt.Errorf("%s: %w", part, err)
@@ -139,6 +141,9 @@ func readKey(r io.Reader, head string, system [32]byte, points iter.Seq[any], op
 	decoder := bls12381.NewDecoder(in, options...)
 	n := 0
 	for p := range points {
+		if first, _ := buffered.Peek(1); len(first) == 1 && first[0]&compressed != 0 {
+			return fmt.Errorf("point %d is compressed", n)
+		}
 		if err := decoder.Decode(p); err != nil {
 			return fault(fmt.Sprintf("point %d", n), err)
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // Verify returns an error unless the proof is one of the public inputs, the
-// constant 1 not among them.
+// constant 1 not among them. From a right proof anyone can make others that are
+// right for the same inputs, so that a proof's bytes do not identify it.
 func Verify(vk *VerifyingKey, public []fr.Element, proof Proof) error {
 	return verify(vk, [][]fr.Element{public}, []Proof{proof}, []fr.Element{fr.One()})
 }
