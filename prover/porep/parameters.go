@@ -23,10 +23,10 @@ const (
 	minPartitions, maxPartitions = 1, 256
 )
 
-// DefaultParameters are those of a partition with just under 2^16 constraints,
-// the largest that fit a domain of that size.
+// DefaultParameters are those of a partition with just under 2^15 constraints,
+// which two cores prove in less than a second.
 func DefaultParameters() Parameters {
-	return Parameters{Nodes: 1 << 11, Layers: 3, Challenges: 3, Partitions: 10}
+	return Parameters{Nodes: 512, Layers: 2, Challenges: 2, Partitions: 10}
 }
 
 // Validate returns an error for a size that there cannot be.

@@ -95,7 +95,8 @@ func TestSectorsSatisfyTheCircuit(t *testing.T) {
 		{Nodes: 8, Layers: 2, Challenges: 2, Partitions: 3},
 		{Nodes: 32, Layers: 5, Challenges: 1, Partitions: 2},
 		{Nodes: 128, Layers: 3, Challenges: 4, Partitions: 2},
-		{Partitions: 2},
+		{Nodes: 2048, Layers: 3, Challenges: 3, Partitions: 2},
+		{},
 	} {
 		t.Run(fmt.Sprintf("%+v", p), func(t *testing.T) {
 			c, err := NewCircuit(p)
@@ -297,8 +298,8 @@ func TestDefaultsFillADomain(t *testing.T) {
 	c, err := NewCircuit(Parameters{})
 	require.NoError(t, err)
 	rows := c.System().NumConstraints() + c.System().NumPublic()
-	assert.LessOrEqual(t, rows, 1<<16)
-	assert.Greater(t, rows, 1<<16*9/10)
+	assert.LessOrEqual(t, rows, 1<<15)
+	assert.Greater(t, rows, 1<<15*9/10)
 }
 
 func TestNoSuchPartition(t *testing.T) {
