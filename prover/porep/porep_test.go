@@ -272,7 +272,7 @@ func TestParameters(t *testing.T) {
 		{Parameters{Nodes: 1000}, "porep: a sector cannot have 1000 nodes: give a power of two, such as 1024"},
 		{Parameters{Nodes: 2}, "porep: a sector cannot have 2 nodes: give 4 to 1048576"},
 		{Parameters{Nodes: -4}, "porep: a sector cannot have -4 nodes: give 4 to 1048576"},
-		{Parameters{Nodes: 1 << 40}, "porep: a sector cannot have 1099511627776 nodes: give 4 to 1048576"},
+		{Parameters{Nodes: 1 << 30}, "porep: a sector cannot have 1073741824 nodes: give 4 to 1048576"},
 		{Parameters{Layers: 1}, "porep: a sector cannot have 1 layers: give 2 to 16"},
 		{Parameters{Challenges: 129}, "porep: a sector cannot have 129 challenges a partition: give 1 to 128"},
 		{Parameters{Partitions: -1}, "porep: a sector cannot have -1 partitions: give 1 to 256"},

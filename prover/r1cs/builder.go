@@ -160,7 +160,7 @@ func (b *Builder) Constrain(l, m, n Linear) {
 func (b *Builder) constraints() uint32 { return uint32(len(b.a.start) - 1) }
 
 func (r *rows) append(b *Builder, l Linear) {
-	if len(r.column)+len(l.terms) > math.MaxUint32 || len(r.start) == math.MaxUint32 {
+	if uint64(len(r.column))+uint64(len(l.terms)) > math.MaxUint32 || uint64(len(r.start)) == math.MaxUint32 {
 		b.fail(errors.New("r1cs: a matrix has more entries than 32 bits count: split the circuit"))
 		return
 	}

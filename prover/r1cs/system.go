@@ -150,14 +150,14 @@ func (s *System) Evaluate(ctx context.Context, w []fr.Element, tasks int) (a, b,
 // split returns where the given part of all constraints begins, so that parts
 // have about the same number of entries.
 func (s *System) split(part, parts int) int {
-	entries := func(row int) (n int) {
+	entries := func(row int) (n uint64) {
 		for i := range s.matrices {
-			n += int(s.matrices[i].RowStart[row])
+			n += uint64(s.matrices[i].RowStart[row])
 		}
 		return n
 	}
 	all := s.NumConstraints()
-	target := entries(all) * part / parts
+	target := entries(all) * uint64(part) / uint64(parts)
 	return sort.Search(all, func(row int) bool { return entries(row) >= target })
 }
 
