@@ -173,7 +173,8 @@ func TestWriteTellsWhatFailed(t *testing.T) {
 }
 
 // FuzzKeys reads any bytes as keys of the cubic circuit, with a right checksum
-// if it asks for that: what is read is what was written.
+// if it asks for that: what is read is what was written. The inputs are long, so
+// give it -fuzzminimizetime=5x.
 func FuzzKeys(f *testing.F) {
 	c := cubic(f)
 	for _, name := range []string{"cubic.proving", "cubic.verifying"} {

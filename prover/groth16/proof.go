@@ -40,13 +40,13 @@ func (p *Proof) UnmarshalBinary(data []byte) error {
 	// The parts are as short as compressed points are, so that others are refused.
 	var q Proof
 	if _, err := q.A.SetBytes(data[:endA]); err != nil {
-		return fmt.Errorf("A of the proof is not a compressed point of G1: %w", err)
+		return fmt.Errorf("the proof's A is not a compressed point of G1: %w", err)
 	}
 	if _, err := q.B.SetBytes(data[endA:endB]); err != nil {
-		return fmt.Errorf("B of the proof is not a compressed point of G2: %w", err)
+		return fmt.Errorf("the proof's B is not a compressed point of G2: %w", err)
 	}
 	if _, err := q.C.SetBytes(data[endB:]); err != nil {
-		return fmt.Errorf("C of the proof is not a compressed point of G1: %w", err)
+		return fmt.Errorf("the proof's C is not a compressed point of G1: %w", err)
 	}
 	*p = q
 	return nil

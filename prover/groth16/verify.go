@@ -27,6 +27,9 @@ func VerifyBatch(vk *VerifyingKey, publics [][]fr.Element, proofs []Proof) error
 	if len(publics) != len(proofs) {
 		return fmt.Errorf("%d proofs cannot be verified with the public inputs of %d: give as many of both", len(proofs), len(publics))
 	}
+	if len(proofs) == 0 {
+		return nil
+	}
 	exponents := make([]fr.Element, len(proofs))
 	for i := range exponents {
 		var b [16]byte

@@ -23,8 +23,8 @@ import (
 
 // Options say how the backend proves.
 type Options struct {
-	// Tasks is the number of goroutines that a phase runs in, at most 512. Zero
-	// means as many as there are CPUs to run them.
+	// Tasks is about the number of goroutines that a phase runs in. Zero means as
+	// many as there are CPUs for them, and more than 512 mean 512.
 	Tasks int
 }
 
