@@ -17,11 +17,11 @@
 // quotient is h. Setup draws τ, α, β, γ and δ. With [y]₁ and [y]₂ for y times a
 // generator, lⱼ = β·uⱼ(τ) + α·vⱼ(τ) + wⱼ(τ), and r and s drawn for each proof:
 //
-//	A = [α + Σ xⱼ·uⱼ(τ) + r·δ]₁                    msm a
-//	B = [β + Σ xⱼ·vⱼ(τ) + s·δ]₂                    msm b_g2
-//	C = [Σ xⱼ·lⱼ/δ]₁, over the private variables   msm l
-//	  + [h(τ)·z(τ)/δ]₁                             ntt h, msm h
-//	  + s·A + r·[β + Σ xⱼ·vⱼ(τ) + s·δ]₁ − [r·s·δ]₁   msm b_g1
+//	A = [α + Σ xⱼ·uⱼ(τ) + r·δ]₁                       msm a
+//	B = [β + Σ xⱼ·vⱼ(τ) + s·δ]₂                       msm b_g2
+//	C = [Σ xⱼ·lⱼ/δ]₁, over the private variables      msm l
+//	  + [h(τ)·z(τ)/δ]₁                                ntt h, msm h
+//	  + s·A + r·[β + Σ xⱼ·vⱼ(τ) + s·δ]₁ − [r·s·δ]₁    msm b_g1
 //
 // A proof is right if e(A, B) = e([α]₁, [β]₂) · e(P, [γ]₂) · e(C, [δ]₂), where
 // P = [Σ xⱼ·lⱼ/γ]₁ over the constant 1 and the public inputs.
