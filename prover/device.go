@@ -39,19 +39,17 @@ type worker struct {
 
 // work is the worker's goroutine.
 func (w *worker) work() {
-	for u := w.take(false); u != nil; u = w.take(true) {
+	for u := <-w.next; u != nil; u = w.take() {
 		w.prove(u)
 	}
 	w.finishing.Wait()
 }
 
-// take waits for the next unit, and says whether the worker had one before.
-func (w *worker) take(another bool) *unit {
+// take waits for the next unit, since the worker is done with the last.
+func (w *worker) take() *unit {
 	p := w.p
 	p.mu.Lock()
-	if another {
-		w.device.busy--
-	}
+	w.device.busy--
 	if u := p.queue.pop(); u != nil {
 		w.device.busy++
 		p.counts.Proving++

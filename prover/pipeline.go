@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -197,8 +198,8 @@ type Pipeline struct {
 
 	sectors sync.WaitGroup
 	workers sync.WaitGroup
-	closing sync.Once
-	err     error // of closing
+	ended   chan struct{} // closed when all is
+	err     error         // of closing the backend; set before ended is closed
 }
 
 // Stats is what a pipeline does at a moment. In Sector mode, all but Proved
@@ -216,15 +217,18 @@ func New(o Options) (*Pipeline, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("prover: %w", err)
 	}
-	p := &Pipeline{o: o, jobs: make(map[string]bool), queue: queue{room: o.Queue}, free: o.Memory}
+	p := &Pipeline{o: o, jobs: make(map[string]bool), queue: queue{room: o.Queue}, free: o.Memory, ended: make(chan struct{})}
 	p.begin.L = &p.mu
 	for n, d := range o.Backend.Devices() {
 		dev := newDevice(d)
 		p.devices = append(p.devices, dev)
 		for k := range o.WorkersPerDevice {
 			w := &worker{p: p, id: n*o.WorkersPerDevice + k, device: dev, next: make(chan *unit, 1)}
-			p.workers.Go(w.work)
+			p.idle = append(p.idle, w)
 		}
+	}
+	for _, w := range slices.Clone(p.idle) {
+		p.workers.Go(w.work)
 	}
 	for id := range o.SynthesisWorkers {
 		p.workers.Go(func() { p.synthesize(id) })
@@ -323,24 +327,28 @@ func (p *Pipeline) Stats() Stats {
 // Close waits until all jobs have ended, ends the pipeline and closes its
 // backend, whose error it returns. Further jobs are refused from the start.
 func (p *Pipeline) Close() error {
-	p.closing.Do(func() {
-		p.mu.Lock()
-		p.closed = true
-		p.mu.Unlock()
-		p.sectors.Wait()
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if !first {
+		<-p.ended
+		return p.err
+	}
+	p.sectors.Wait()
 
-		p.mu.Lock()
-		p.stopped = true
-		p.begin.Broadcast()
-		for _, w := range p.idle {
-			w.next <- nil
-		}
-		p.idle = nil
-		p.mu.Unlock()
-		p.workers.Wait()
-		if err := p.o.Backend.Close(); err != nil {
-			p.err = fmt.Errorf("prover: closing the backend %s: %w", p.o.Backend.Name(), err)
-		}
-	})
+	p.mu.Lock()
+	p.stopped = true
+	p.begin.Broadcast()
+	for _, w := range p.idle {
+		w.next <- nil
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.workers.Wait()
+	if err := p.o.Backend.Close(); err != nil {
+		p.err = fmt.Errorf("prover: closing the backend %s: %w", p.o.Backend.Name(), err)
+	}
+	close(p.ended)
 	return p.err
 }
