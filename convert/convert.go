@@ -1,10 +1,10 @@
 // Package convert turns the TIMELINE logs of a proving engine into the spans
 // that a live pipeline would have recorded.
 //
-// In go files, directories, patterns or standard input ([Logs]); run.Reader
-// makes the model of each run of them; [Run] replays that through
-// tracing.Recorder with the log's own times. Replaying a run twice gives the
-// same ids, so that a backend that got both holds each span once.
+// In go files, directories, patterns or standard input ([Logs]); [Read] makes
+// the model of each run of them, be they logs or files of spans; [Run] replays
+// that through tracing.Recorder with its own times. Replaying a run twice gives
+// the same ids, so that a backend that got both holds each span once.
 package convert
 
 import (
@@ -20,10 +20,14 @@ import (
 )
 
 // RunID returns the id of a run, from which all ids of its spans follow: the
-// given name, else its epoch and the first job.
+// given name, else the one of the spans that it was read from, else its epoch
+// and the first job.
 func RunID(r *run.Run, name string) string {
 	if name != "" {
 		return name
+	}
+	if r.ID != "" {
+		return r.ID
 	}
 	id := r.Epoch.Time.UTC().Format(time.RFC3339Nano)
 	if len(r.Sectors) > 0 {
@@ -38,9 +42,14 @@ func RunID(r *run.Run, name string) string {
 // nil, is called from time to time with the share of the run that is told,
 // 0..1.
 func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick func(float64)) error {
+	source := tracing.SourceTimeline
+	if r.Epoch.Source == run.EpochSpans {
+		source = tracing.SourceSpans
+	}
 	resource := []attribute.KeyValue{
-		tracing.RunSource.String(tracing.SourceTimeline),
+		tracing.RunSource.String(source),
 		tracing.RunID.String(id),
+		tracing.EpochTime.String(r.Epoch.Time.UTC().Format(time.RFC3339Nano)),
 		tracing.EpochSource.String(string(r.Epoch.Source)),
 	}
 	if u := r.Epoch.Uncertainty; u >= 0 {
@@ -48,10 +57,13 @@ func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick f
 	}
 	devices := make([]tracing.Device, len(r.Devices))
 	for i, d := range r.Devices {
-		devices[i] = tracing.Device{Ordinal: d.Ordinal}
+		devices[i] = tracing.Device{
+			Ordinal: d.Ordinal, UUID: d.UUID, Name: d.Name, Model: d.Model, Vendor: d.Vendor,
+			DriverVersion: d.DriverVersion, PCIBusID: d.PCIBusID,
+		}
 	}
 	rec := tracing.NewRecorder(p.Stages(resource...), tracing.RecorderOptions{
-		Run: id, Devices: devices, MaxOpenSectors: maxUnderWay,
+		Run: id, Backend: r.Backend, Devices: devices, MaxOpenSectors: maxUnderWay,
 		Partial: slices.ContainsFunc(r.Sectors, func(s *run.Sector) bool { return !s.KnowsStarts() }),
 	})
 	err := replay(ctx, r, rec, func(told float64) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -79,6 +80,46 @@ func Logs(ctx context.Context, args []string, join bool, stdin io.Reader) ([]*Lo
 		}
 	}
 	return logs, nil
+}
+
+// Read yields the runs of a log: of a TIMELINE log as run.Read does, of files
+// of spans as run.ReadSpans does. The first bytes of the first of its files
+// tell.
+func Read(ctx context.Context, l *Log, o run.Options) iter.Seq2[*run.Run, error] {
+	return func(yield func(*run.Run, error) bool) {
+		sources := slices.Clone(l.Sources)
+		first, err := sources[0].Open()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		taken := false // by what reads, which then closes it
+		defer func() {
+			if !taken {
+				first.Close()
+			}
+		}()
+		text := bufio.NewReaderSize(first, run.SpansHead)
+		sources[0].Open = func() (io.ReadCloser, error) {
+			taken = true
+			return peeked{text, first}, nil
+		}
+		read := run.Read
+		if head, _ := text.Peek(run.SpansHead); run.IsSpans(head) {
+			read = run.ReadSpans
+		}
+		for r, err := range read(ctx, l.Name, o, sources...) {
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// A peeked is a file whose first bytes were looked at.
+type peeked struct {
+	io.Reader
+	io.Closer
 }
 
 func displayName(name string) string {

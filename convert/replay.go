@@ -3,6 +3,7 @@ package convert
 import (
 	"container/heap"
 	"context"
+	"iter"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -131,7 +132,8 @@ func (p *player) step(c *cursor) {
 	}
 	switch c.next {
 	case run.SynthStart:
-		c.phase = c.rec.Synthesis(tracing.Unknown, at, c.facts(run.SynthStart)...)
+		c.phase = c.rec.Synthesis(part.SynthesisWorker, at, c.facts(run.SynthStart)...)
+		p.phases(c.phase, part.SynthesisPhases())
 	case run.SynthEnd:
 		p.endPhase(c, run.SynthEnd, at)
 	case run.Queued:
@@ -140,9 +142,7 @@ func (p *player) step(c *cursor) {
 		p.endPhase(c, run.PickedUp, at)
 	case run.GPUStart:
 		c.phase = c.rec.Prove(part.Worker, part.Device, at, c.facts(run.GPUStart)...)
-		for in := range part.Phases() {
-			c.phase.Start(in.Name, p.r.Time(in.Start)).End(p.r.Time(in.End))
-		}
+		p.phases(c.phase, part.Phases())
 	case run.GPUEnd:
 		p.endPhase(c, run.GPUEnd, at)
 	case ending:
@@ -151,6 +151,13 @@ func (p *player) step(c *cursor) {
 	}
 	c.next++
 	c.seek()
+}
+
+// phases records the parts of a phase.
+func (p *player) phases(of *tracing.Phase, parts iter.Seq[run.Phase]) {
+	for in := range parts {
+		of.Start(in.Name, p.r.Time(in.Start)).End(p.r.Time(in.End))
+	}
 }
 
 // endPhase ends the phase whose end a boundary is.
@@ -182,6 +189,7 @@ func (c *cursor) facts(from run.Boundary) []attribute.KeyValue {
 		reported = part.SynthMS
 	case run.GPUStart:
 		reported = part.GPUMS
+		c.attrs = appendTelemetry(c.attrs, part.Telemetry)
 	}
 	if reported != run.Unknown {
 		c.attrs = append(c.attrs, tracing.ReportedDuration.Int64(reported))
@@ -197,6 +205,30 @@ func (c *cursor) facts(from run.Boundary) []attribute.KeyValue {
 		c.attrs = append(c.attrs, tracing.Inferred.StringSlice(ends))
 	}
 	return c.attrs
+}
+
+// appendTelemetry appends what a device's sensors told, if anything.
+func appendTelemetry(attrs []attribute.KeyValue, t *run.Telemetry) []attribute.KeyValue {
+	if t == nil {
+		return attrs
+	}
+	for _, x := range []struct {
+		known bool
+		kv    attribute.KeyValue
+	}{
+		{t.Utilization != run.Unknown, tracing.GPUUtilization.Float64(t.Utilization)},
+		{t.MemoryUsed != run.Unknown, tracing.GPUMemoryUsed.Int64(t.MemoryUsed)},
+		{t.Power != run.Unknown, tracing.GPUPower.Float64(t.Power)},
+		{t.Temperature != run.Unknown, tracing.GPUTemperature.Int64(t.Temperature)},
+		{t.PCIeRx != run.Unknown, tracing.GPUPCIeRx.Float64(t.PCIeRx)},
+		{t.PCIeTx != run.Unknown, tracing.GPUPCIeTx.Float64(t.PCIeTx)},
+		{t.Samples != run.Unknown, tracing.GPUSamples.Int64(t.Samples)},
+	} {
+		if x.known {
+			attrs = append(attrs, x.kv)
+		}
+	}
+	return attrs
 }
 
 // isLast reports whether nothing is known of a partition after a boundary.
@@ -226,6 +258,10 @@ func (p *player) endPartition(c *cursor, at time.Time) {
 	of.last = max(of.last, c.end)
 	if of.left--; of.left > 0 {
 		return
+	}
+	for _, check := range of.sector.Checks {
+		of.rec.Verify(p.r.Time(check.Start)).End(p.r.Time(check.End))
+		of.last = max(of.last, check.End)
 	}
 	last := p.r.Time(of.last)
 	reason, failed := of.sector.Failed()

@@ -96,8 +96,9 @@ const (
 	GPUPCIeRx      = attribute.Key("gpu.pcie.rx.mean")                // float: bytes/s
 	GPUPCIeTx      = attribute.Key("gpu.pcie.tx.mean")                // float: bytes/s
 	GPUSamples     = attribute.Key("gpu.samples")                     // int: telemetry samples in the means
-	RunSource      = attribute.Key("provetrace.source")               // resource, string: "timeline" for a converted run
+	RunSource      = attribute.Key("provetrace.source")               // resource, string: [SourceTimeline] or [SourceSpans] for a converted run
 	RunID          = attribute.Key("provetrace.run")                  // resource, string: the run's name
+	EpochTime      = attribute.Key("provetrace.epoch.time")           // resource, string, RFC 3339: the wall clock of a converted run's offset 0
 	EpochSource    = attribute.Key("provetrace.epoch.source")         // resource, string: where the wall clock of a converted run comes from
 	EpochError     = attribute.Key("provetrace.epoch.uncertainty_ms") // resource, float, ms: half the width of what the epoch can be
 )
@@ -108,8 +109,11 @@ const (
 	InferredEnd   = "end"
 )
 
-// SourceTimeline is the value of [RunSource] for a run converted from a log.
-const SourceTimeline = "timeline"
+// Values of [RunSource]: what a converted run was read from.
+const (
+	SourceTimeline = "timeline" // a log
+	SourceSpans    = "spans"    // the spans of a live pipeline
+)
 
 // Idle causes, the values of [IdleCause]: why a device had no work.
 const (

@@ -176,6 +176,9 @@ func (ph *Phase) PickUp(worker, device int, at time.Time) {
 		ph.span.AddLink(trace.Link{SpanContext: sc})
 	}
 	if ph.kind == phaseQueue {
+		if worker >= 0 {
+			ph.span.SetAttributes(GPUWorker.Int(worker))
+		}
 		ph.s.r.journal.drive(worker, device, at)
 		ph.s.r.journal.event(timeline.GPUPickup, ph.p, worker, at, 0)
 	}

@@ -200,13 +200,14 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.r.mu.Unlock()
 }
 
-// admit records the wait for admission, which ends.
+// admit records the wait for admission, which ends. It can have taken no time,
+// and still tells when the sector was admitted.
 func (s *Sector) admit(at time.Time) {
-	if !at.After(s.start) {
+	if at.Before(s.start) {
 		return
 	}
 	_, span := s.r.start(s.ctx, StageQueue, s.tree, "", SpanAdmissionWait, s.start, newDraft())
-	s.r.ender.end(span, at)
+	s.r.ender.end(span, (&lastEnd{}).close(s.start, at))
 }
 
 // A Partition is one circuit of a sector, or all of it.

@@ -186,14 +186,14 @@ func TestDevices(t *testing.T) {
 		of        [3]int // devices of the three partitions
 		assumed   bool
 	}{
-		{name: "none", log: events, devices: []Device{{0, []int{0, 1, 2}}}, assumed: true},
-		{name: "WorkersPerDevice", log: events, o: Options{WorkersPerDevice: 2}, devices: []Device{{0, []int{0, 1}}, {1, []int{2}}}, of: [3]int{0, 0, 1}, assumed: true},
-		{name: "the engine", log: engine.String() + events, devices: []Device{{0, []int{0, 1}}, {3, []int{2, 3}}}, of: [3]int{0, 0, 3}},
-		{name: "the engine, later", log: events + engine.String(), devices: []Device{{0, []int{0, 1}}, {3, []int{2, 3}}}, of: [3]int{0, 0, 3}},
-		{name: "the engine before the option", log: engine.String() + events, o: Options{WorkersPerDevice: 1}, devices: []Device{{0, []int{0, 1}}, {3, []int{2, 3}}}, of: [3]int{0, 0, 3}},
-		{name: "the engine, in part", log: fmt.Sprintf(started, 0, 5) + events, devices: []Device{{5, []int{0}}}, of: [3]int{5, Unknown, Unknown}},
-		{name: "the engine, in part, and the option", log: fmt.Sprintf(started, 0, 5) + events, o: Options{WorkersPerDevice: 2}, devices: []Device{{0, []int{1}}, {1, []int{2}}, {5, []int{0}}}, of: [3]int{5, 0, 1}},
-		{name: "the engine, out of range", log: fmt.Sprintf(started, 40000, 0) + events, devices: []Device{{0, []int{0, 1, 2}}}, assumed: true},
+		{name: "none", log: events, devices: []Device{{Ordinal: 0, Workers: []int{0, 1, 2}}}, assumed: true},
+		{name: "WorkersPerDevice", log: events, o: Options{WorkersPerDevice: 2}, devices: []Device{{Ordinal: 0, Workers: []int{0, 1}}, {Ordinal: 1, Workers: []int{2}}}, of: [3]int{0, 0, 1}, assumed: true},
+		{name: "the engine", log: engine.String() + events, devices: []Device{{Ordinal: 0, Workers: []int{0, 1}}, {Ordinal: 3, Workers: []int{2, 3}}}, of: [3]int{0, 0, 3}},
+		{name: "the engine, later", log: events + engine.String(), devices: []Device{{Ordinal: 0, Workers: []int{0, 1}}, {Ordinal: 3, Workers: []int{2, 3}}}, of: [3]int{0, 0, 3}},
+		{name: "the engine before the option", log: engine.String() + events, o: Options{WorkersPerDevice: 1}, devices: []Device{{Ordinal: 0, Workers: []int{0, 1}}, {Ordinal: 3, Workers: []int{2, 3}}}, of: [3]int{0, 0, 3}},
+		{name: "the engine, in part", log: fmt.Sprintf(started, 0, 5) + events, devices: []Device{{Ordinal: 5, Workers: []int{0}}}, of: [3]int{5, Unknown, Unknown}},
+		{name: "the engine, in part, and the option", log: fmt.Sprintf(started, 0, 5) + events, o: Options{WorkersPerDevice: 2}, devices: []Device{{Ordinal: 0, Workers: []int{1}}, {Ordinal: 1, Workers: []int{2}}, {Ordinal: 5, Workers: []int{0}}}, of: [3]int{5, 0, 1}},
+		{name: "the engine, out of range", log: fmt.Sprintf(started, 40000, 0) + events, devices: []Device{{Ordinal: 0, Workers: []int{0, 1, 2}}}, assumed: true},
 		{name: "none proved", log: log("@1000 SYNTH_START A/0\n@1000 SYNTH_START A/1\n@1000 SYNTH_START A/2"), of: [3]int{Unknown, Unknown, Unknown}, assumed: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

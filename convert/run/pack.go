@@ -1,6 +1,7 @@
 package run
 
 import (
+	"iter"
 	"math"
 
 	"github.com/provetrace/provetrace/tracing"
@@ -12,7 +13,7 @@ type packed struct {
 	t        [numBoundaries]int32 // ms from the sector's base, or absent
 	synthMS  int32                // or Unknown
 	gpuMS    int32                // or Unknown
-	timings  int32                // in the run's slab, or Unknown
+	timings  int32                // in the run's slab of timings, or else of details, or Unknown
 	index    int32
 	worker   int16 // or Unknown
 	inferred uint8 // bits by Boundary
@@ -40,7 +41,8 @@ type failureKey struct {
 func (s *Sector) unpack(k *packed) Partition {
 	p := Partition{
 		Index: int(k.index), Worker: int(k.worker), Device: s.run.deviceOf(int(k.worker)), State: k.state,
-		SynthMS: int64(k.synthMS), GPUMS: int64(k.gpuMS), inferred: k.inferred, base: s.base,
+		SynthMS: int64(k.synthMS), GPUMS: int64(k.gpuMS), SynthesisWorker: Unknown, QueueDepth: Unknown,
+		inferred: k.inferred, base: s.base,
 	}
 	for b, t := range k.t {
 		p.Times[b] = Unknown
@@ -48,7 +50,16 @@ func (s *Sector) unpack(k *packed) Partition {
 			p.Times[b] = s.base + int64(t)
 		}
 	}
-	if k.timings != Unknown {
+	switch {
+	case k.timings == Unknown:
+	case s.run.details.chunks != nil:
+		d := s.run.details.at(k.timings)
+		p.detail, p.names = d, s.run.names
+		if d.device != Unknown {
+			p.Device = int(d.device)
+		}
+		p.SynthesisWorker, p.QueueDepth, p.Telemetry = int(d.synthesisWorker), int(d.queueDepth), d.telemetry
+	default:
 		p.timings = s.run.timings.at(k.timings)
 	}
 	if k.state == Failed {
@@ -125,10 +136,49 @@ type timings struct {
 // released returns when the device's own phases were over.
 func (t *timings) released() int32 { return t.acquired + t.ntt + t.barrier + t.batch + t.tail }
 
+// A detail is what spans tell of a partition, and logs do not.
+type detail struct {
+	device          int16 // or Unknown
+	synthesisWorker int16 // or Unknown
+	queueDepth      int32 // or Unknown
+	telemetry       *Telemetry
+	phases          []packedPhase // those of the synthesis, then those of the GPU interval
+	inSynthesis     int32         // how many of the phases are of the synthesis
+}
+
+// A packedPhase is a phase as a run keeps it.
+type packedPhase struct {
+	start, end int32 // ms from the sector's base
+	name       int32 // in the run's names
+}
+
+// phases yields phases that a detail holds.
+func (p *Partition) phases(of []packedPhase) iter.Seq[Phase] {
+	return func(yield func(Phase) bool) {
+		for _, ph := range of {
+			if !yield(Phase{p.names[ph.name], p.base + int64(ph.start), p.base + int64(ph.end)}) {
+				return
+			}
+		}
+	}
+}
+
+// SynthesisPhases yields the parts of the partition's synthesis in order of
+// their start, where spans tell them.
+func (p Partition) SynthesisPhases() iter.Seq[Phase] {
+	if p.detail == nil {
+		return func(func(Phase) bool) {}
+	}
+	return p.phases(p.detail.phases[:p.detail.inSynthesis])
+}
+
 // Phases yields the parts of the partition's GPU interval in order of their
-// start, where CUDA timings tell them. Each is as long as its timing says;
-// those of a device never overlap.
-func (p Partition) Phases() func(yield func(Phase) bool) {
+// start, where CUDA timings or spans tell them. From CUDA timings, each is as
+// long as its timing says, and those of a device never overlap.
+func (p Partition) Phases() iter.Seq[Phase] {
+	if p.detail != nil {
+		return p.phases(p.detail.phases[p.detail.inSynthesis:])
+	}
 	return func(yield func(Phase) bool) {
 		t := p.timings
 		if t == nil {

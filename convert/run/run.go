@@ -1,13 +1,15 @@
 // Package run is the model of a proving run: what each sector, partition and
 // device did, and when. [Read] assembles it from a TIMELINE log, the lines
-// of the engine's own log and its CUDA timings.
+// of the engine's own log and its CUDA timings, [ReadSpans] from the spans of
+// the contract, be they a live pipeline's or made of a log.
 //
-// The model knows nothing of spans or of text: convert replays it through the
-// recorder, and report makes figures and pictures of it.
+// The model is the same for both: convert replays it through the recorder, and
+// report makes figures and pictures of it.
 package run
 
 import (
 	"iter"
+	"strconv"
 	"time"
 
 	"github.com/provetrace/provetrace/tracing"
@@ -18,7 +20,9 @@ const Unknown = -1
 
 // A Run is one life of an engine, from its start to the end of its log.
 type Run struct {
-	Name    string    // the log it comes from, with "#2" for the second run in it
+	Name    string    // the log or file it comes from, with "#2" for the second run in it
+	ID      string    // provetrace.run of the spans that it was read from; empty for a log's, and for a live pipeline's
+	Backend string    // cpu, cuda, sim; empty where unknown
 	Epoch   Epoch     // the wall clock of the run's offset 0
 	Sectors []*Sector // by their first event
 	Devices []Device  // by ordinal
@@ -34,6 +38,8 @@ type Run struct {
 
 	drives   []int32 // 1 + the ordinal of the device, by worker
 	timings  slab[timings]
+	details  slab[detail] // in place of timings in a run that was read from spans
+	names    []string     // of phases in details
 	failures map[failureKey]string
 
 	longestSynthesis, longestProof int64 // ms; the latter with the wait for it
@@ -63,10 +69,15 @@ const (
 	EpochNextRun   EpochSource = "next-run"    // the next run of the log, taken as begun when this one ended
 	EpochGiven     EpochSource = "given"       // the user's
 	EpochNow       EpochSource = "now"         // the user's wish that the run ends now
+	EpochSpans     EpochSource = "spans"       // a live pipeline's spans, which have the wall clock
 )
 
-// Input counts what was read for a run. Every line with the marker is an
-// event, part of a stitched one, or malformed.
+// Input counts what was read for a run. Every line of a log with the marker is
+// an event, part of a stitched one, or malformed.
+//
+// Of a file of spans, a line is a message, an event a span of the contract, and
+// malformed is a message, a span or a sector that cannot be read. What cannot
+// be told apart by run is counted for the first of the file.
 type Input struct {
 	Bytes      int64 `json:"bytes"`
 	Lines      int64 `json:"lines"`
@@ -78,24 +89,57 @@ type Input struct {
 	Timings    int64 `json:"timings"`    // groups of CUDA timings given to a partition
 	Orphans    int64 `json:"orphans"`    // groups of CUDA timings that fit no partition, or more than one
 
-	Problems []Problem `json:"problems,omitempty"` // the first of the malformed lines
+	Foreign int64 `json:"foreign,omitempty"` // spans that are not of the contract
+
+	Problems []Problem `json:"problems,omitempty"` // the first of what is malformed
 }
 
-// A Problem is a line with the marker that no event could be read from.
+// A Problem is a line with the marker that no event could be read from, or what
+// cannot be read of a file of spans.
 type Problem struct {
 	File string `json:"file"`
 	Line int64  `json:"line"`
 	What string `json:"what"`
-	Text string `json:"text"` // the beginning of the line, as it stands in the log
+	Text string `json:"text"` // the beginning of the line, as it stands in the log; empty for spans
+
+	Message bool `json:"message,omitempty"` // Line counts messages, since the file has no lines
+}
+
+// Place returns where in its file the problem is.
+func (p *Problem) Place() string {
+	unit := "line "
+	if p.Message {
+		unit = "message "
+	}
+	return unit + strconv.FormatInt(p.Line, 10)
 }
 
 // maxProblems bounds Input.Problems.
 const maxProblems = 5
 
-// A Device is a GPU, as far as a log knows it.
+// A Device is a GPU, as far as it is known. A log tells no more than its workers.
 type Device struct {
 	Ordinal int   // CUDA's number
 	Workers []int // ids of the GPU workers that drive it, in ascending order
+
+	UUID          string // GPU-…
+	Name          string
+	Model         string
+	Vendor        string
+	DriverVersion string
+	PCIBusID      string // domain:bus:device.function
+}
+
+// Telemetry is what a device's own sensors told during a proof, Unknown where
+// they did not.
+type Telemetry struct {
+	Utilization float64 // mean, 0..1
+	MemoryUsed  int64   // at most, bytes
+	Power       float64 // mean, W
+	Temperature int64   // at most, °C
+	PCIeRx      float64 // mean, bytes/s
+	PCIeTx      float64 // mean, bytes/s
+	Samples     int64
 }
 
 // A Sector is one attempt at the proof of one job.
@@ -106,6 +150,8 @@ type Sector struct {
 	Count     int    // partitions that the engine announced, else those seen; 0 for a whole-sector proof
 	Admitted  int64  // µs of the run's clock, or Unknown
 
+	Checks []Phase // of the proof, by the pipeline itself; nil where that is not known
+
 	run    *Run
 	first  int64 // the earliest of its times, ms
 	base   int64 // ms, to which the times in parts are relative
@@ -113,6 +159,7 @@ type Sector struct {
 	frozen []byte          // the partitions, in place of parts
 	index  map[int32]int32 // of parts, by partition, for sectors with very many
 	failed bool
+	open   bool // its span says that the record stops before its end
 }
 
 // Label returns the sector's short name: its number, else the first 8
@@ -171,7 +218,7 @@ func (s *Sector) State() State {
 		}
 		n++
 	}
-	if n < s.Count {
+	if n < s.Count || s.open {
 		return Incomplete
 	}
 	return Finished
@@ -265,8 +312,15 @@ type Partition struct {
 	GPUMS   int64  // the engine's own timer, or Unknown
 	Failure string // why it failed, where that is known
 
+	// What spans tell, and logs do not.
+	SynthesisWorker int        // or Unknown
+	QueueDepth      int        // partitions already waiting when this one was offered, or Unknown
+	Telemetry       *Telemetry // of the device during the proof, or nil
+
 	inferred uint8 // bits by Boundary
 	timings  *timings
+	detail   *detail
+	names    []string // of phases
 	base     int64
 }
 
@@ -277,8 +331,8 @@ func (p *Partition) Known(b Boundary) bool { return p.Times[b] != Unknown }
 // line.
 func (p *Partition) Inferred(b Boundary) bool { return p.inferred&(1<<b) != 0 }
 
-// A Phase is a part of a partition's GPU interval, by its name in the span
-// contract, in ms of the run's clock.
+// A Phase is a part of a partition's GPU interval or of its synthesis, by its
+// name in the span contract, in ms of the run's clock.
 type Phase struct {
 	Name       string
 	Start, End int64

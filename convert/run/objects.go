@@ -1,0 +1,152 @@
+package run
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// A jsonState is where in a JSON text a reader is.
+type jsonState struct {
+	nesting
+	line  int64 // from 1
+	first bool  // the next byte is the first of its line
+}
+
+// nesting is how deep inside objects and lists a place of a JSON text is.
+type nesting struct {
+	depth    int
+	inString bool
+	escaped  bool // behind a backslash
+}
+
+// step takes the next byte.
+func (n *nesting) step(c byte) {
+	switch {
+	case n.escaped:
+		n.escaped = false
+	case n.inString:
+		switch c {
+		case '"':
+			n.inString = false
+		case '\\':
+			n.escaped = true
+		}
+	case c == '"':
+		n.inString = true
+	case c == '{', c == '[':
+		n.depth++
+	case c == '}', c == ']':
+		n.depth--
+	}
+}
+
+// tooDeep reports whether objects and lists stand inside each other deeper than
+// a decoder should recurse.
+func tooDeep(data []byte) bool {
+	var n nesting
+	for _, c := range data {
+		if n.step(c); n.depth > maxNesting {
+			return true
+		}
+	}
+	return false
+}
+
+// level returns how many objects and lists are around a message.
+func (f spanFormat) level() int {
+	switch f {
+	case formatResult:
+		return 1
+	case formatJaeger:
+		return 2
+	}
+	return 0
+}
+
+// nextObject returns the next message of JSON: an object at the format's level.
+//
+// Mostly, a request is on a line of its own; a document can also be laid out on
+// many lines, of which only the first begins with its brace. So an object that
+// is cut short ends where a line begins with the next one.
+func (m *messages) nextObject() ([]byte, error) {
+	level := m.format.level()
+	s := &m.json
+	inside, tooLarge := false, false // the message
+	m.data = m.data[:0]
+	for {
+		if _, err := m.in.Peek(1); err != nil {
+			if errors.Is(err, io.EOF) && s.depth > 0 {
+				if !inside {
+					m.number = s.line
+				}
+				err = m.ends(err)
+			}
+			return nil, err
+		}
+		chunk, _ := m.in.Peek(m.in.Buffered())
+		from := 0 // where the message begins in the chunk
+		for i, c := range chunk {
+			first := s.first
+			s.first = c == '\n'
+			if s.first {
+				s.line++
+			}
+			switch {
+			case first && c == '{' && level == 0 && s.depth > 0:
+				m.in.Discard(i)
+				s.nesting, s.first = nesting{}, true
+				return nil, errCut
+			case s.first && s.inString: // which no string holds
+				m.in.Discard(i + 1)
+				s.nesting = nesting{}
+				return nil, errCut
+			case inside:
+				if s.step(c); s.depth > level {
+					continue
+				}
+				m.data = append(m.data, chunk[from:i+1]...)
+				m.in.Discard(i + 1)
+				if tooLarge || len(m.data) > maxMessage {
+					return nil, damaged("is larger than %d MiB", maxMessage>>20)
+				}
+				return m.data, nil
+			case c == '{' && s.depth == level && !s.inString:
+				inside, from, m.number = true, i, s.line
+				s.step(c)
+			case level > 0 || c == ' ' || c == '\t' || c == '\r' || c == '\n':
+				if s.step(c); s.depth < 0 {
+					s.depth = 0
+				}
+			default:
+				m.number = s.line
+				m.in.Discard(i)
+				return nil, m.skipLine()
+			}
+		}
+		if inside && !tooLarge {
+			m.data = append(m.data, chunk[from:]...)
+			if tooLarge = len(m.data) > maxMessage; tooLarge {
+				m.data = m.data[:0]
+			}
+		}
+		m.in.Discard(len(chunk))
+	}
+}
+
+// skipLine skips the rest of a line that is no JSON.
+func (m *messages) skipLine() error {
+	for {
+		_, err := m.in.ReadSlice('\n')
+		switch {
+		case err == nil:
+			m.json.line++
+			m.json.first = true
+			return damaged("is no JSON object")
+		case errors.Is(err, io.EOF):
+			return damaged("is no JSON object")
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}
