@@ -11,7 +11,7 @@ import (
 // An assembly is a run in the making.
 type assembly struct {
 	o       Options
-	lexer   *lexer
+	feed    *feed
 	run     *Run
 	epoch   epochs
 	kernels kernels
@@ -57,8 +57,8 @@ type drive struct {
 	end    int64 // ms
 }
 
-func newAssembly(o Options, l *lexer) *assembly {
-	a := &assembly{o: o, lexer: l, run: &Run{First: Unknown, Last: Unknown}, usual: 1}
+func newAssembly(o Options, f *feed) *assembly {
+	a := &assembly{o: o, feed: f, run: &Run{First: Unknown, Last: Unknown}, usual: 1}
 	a.kernels.a = a
 	return a
 }
@@ -310,7 +310,7 @@ func (s *Sector) over() bool {
 // begins starts the next attempt at a job.
 func (a *assembly) begins(st *jobState, it *item) *Sector {
 	s := &Sector{
-		Job: a.lexer.jobs.name(it.job), Attempt: a.lexer.jobs.attempt(it.job), Admitted: Unknown,
+		Job: a.feed.jobs.names[it.job], Attempt: a.feed.jobs.attempt(it.job), Admitted: Unknown,
 		Count: int(st.count), run: a.run, base: it.offset,
 	}
 	switch {
@@ -447,6 +447,7 @@ func (a *assembly) engineFact(it *item, x *extra) {
 			s.failed = true
 			if p := s.find(int32(it.partition)); p != nil && p.state == Incomplete {
 				p.state = Skipped
+				a.failed = append(a.failed, failure{s, p.index, x.wall, a.kernels.last})
 			}
 		}
 	case enginelog.Failed:
@@ -493,7 +494,7 @@ func (a *assembly) blame(s *Sector, partition int32, reason string) {
 	}
 }
 
-// A failure is a partition's, and when it was told.
+// A failure is a partition's, or that it was skipped, and when that was told.
 type failure struct {
 	sector *Sector
 	index  int32

@@ -12,7 +12,7 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r := a.run
 	r.Name = name
 	r.Input.Bytes, r.Input.Lines = length.Bytes, length.Lines
-	r.Epoch = a.epoch.settle(a.o, r.Last, a.lexer.sources[len(a.lexer.sources)-1].ModTime, time.Now())
+	r.Epoch = a.epoch.settle(a.o, r.Last, a.feed.sources[len(a.feed.sources)-1].ModTime, time.Now())
 	a.kernels.finish()
 	a.mapDevices()
 
@@ -64,7 +64,7 @@ func (a *assembly) conclude(s *Sector) {
 		r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
 	}
 	slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
-	s.index = nil
+	s.few, s.index = [len(s.few)]uint8{}, nil
 	if s.parts[0].index >= 0 {
 		s.Count = max(s.Count, len(s.parts))
 	} else {
@@ -285,11 +285,16 @@ func (a *assembly) findFailure(s *Sector) {
 	}
 }
 
-// failedAt ends what a failed partition was doing when its failure was told.
+// failedAt ends what a partition was doing when it was told that it has failed,
+// or is skipped. One that has been in the kernels was not skipped.
 func (a *assembly) failedAt(s *Sector, p *packed, ms int64) {
 	for from, t := range p.t {
 		to := Boundary(from) + 1
-		if from != int(SynthStart) && from != int(GPUStart) || t == absent {
+		inside := to == SynthEnd || to == GPUEnd
+		if p.state == Skipped {
+			inside = inside && p.timings == Unknown || to == PickedUp
+		}
+		if !inside || t == absent {
 			continue
 		}
 		if !slices.ContainsFunc(p.t[to:], func(t int32) bool { return t != absent }) {
