@@ -66,10 +66,6 @@ type Durations struct {
 
 // A Parser reads lines. The zero value is ready.
 type Parser struct {
-	// Bare says that no capture puts anything before the lines, so that most of
-	// those which are not the engine's need no search.
-	Bare bool
-
 	plain  []byte // a line without its colours
 	reason []byte
 
@@ -93,11 +89,11 @@ func (p *Parser) Parse(line []byte, f *Fact) bool {
 		if dull(line, f) {
 			return true
 		}
-		if p.Bare && line[27] != ' ' {
-			return false
+		if line[27] != ' ' {
+			return false // another program's, with a time in the same form
 		}
-	} else if p.Bare && len(line) > 0 && line[0] != escape && line[0]-'0' > 9 {
-		return false
+	} else if bytes.IndexByte(line, 'Z') < 0 {
+		return false // no engine's time, and no timing marker
 	}
 	if p.engine(line, f) {
 		return true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
@@ -29,6 +30,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func benchmarkRead(b *testing.B, size int64, s Source) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,56 +1,35 @@
 package run
 
-import "sync"
+import "encoding/binary"
 
-// jobs numbers the job ids of a log. One goroutine numbers them, another one
-// asks for the names.
+// jobs numbers the job ids of a log.
 type jobs struct {
-	byID   map[string]int32
-	recent [64]recentJob // neighbouring lines share a few jobs; by the end of the id
-
-	mu    sync.Mutex
-	names []string
-
-	attempts []int32 // at each job so far, in all runs of the log; the assembly's
+	byID     map[string]int32
+	names    []string
+	attempts []int32 // at each job so far, in all runs of the log
+	numbers  []int32 // scratch
 }
 
-type recentJob struct {
-	id string
-	n  int32
-}
-
-// of returns the number of a job.
-func (j *jobs) of(id []byte) int32 {
-	// The ids of a log differ in the end most of all.
-	at := 0
-	if i := len(id) - 1; i > 0 {
-		at = int(id[i]^id[i-1]<<3) % len(j.recent)
-	}
-	r := &j.recent[at]
-	if r.id == string(id) && r.id != "" {
-		return r.n
-	}
-	n, ok := j.byID[string(id)]
-	if !ok {
-		name := string(id)
-		if j.byID == nil {
-			j.byID = make(map[string]int32)
+// of returns the numbers of the ids in a table.
+func (j *jobs) of(t *idTable) []int32 {
+	j.numbers = j.numbers[:0]
+	from := int32(0)
+	for _, end := range t.ends {
+		id := t.text[from:end]
+		from = end
+		n, ok := j.byID[string(id)]
+		if !ok {
+			if j.byID == nil {
+				j.byID = make(map[string]int32)
+			}
+			name := string(id)
+			n = int32(len(j.names))
+			j.names = append(j.names, name)
+			j.byID[name] = n
 		}
-		j.mu.Lock()
-		n = int32(len(j.names))
-		j.names = append(j.names, name)
-		j.mu.Unlock()
-		j.byID[name] = n
+		j.numbers = append(j.numbers, n)
 	}
-	*r = recentJob{j.names[n], n}
-	return n
-}
-
-// name returns the id of a job.
-func (j *jobs) name(n int32) string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.names[n]
+	return j.numbers
 }
 
 // attempt counts a further attempt at a job.
@@ -60,4 +39,49 @@ func (j *jobs) attempt(n int32) int {
 	}
 	j.attempts[n]++
 	return int(j.attempts[n])
+}
+
+// An idTable numbers the job ids of a batch. An id that comes back after many
+// others can have several numbers.
+type idTable struct {
+	text   []byte  // of the ids, one after the other
+	ends   []int32 // in text
+	recent [2 * idSlots]recentID
+}
+
+const idSlots = 256 // of two ids each
+
+type recentID struct {
+	from, end int32 // in text
+	n         int32
+}
+
+func (t *idTable) reset() {
+	t.text, t.ends = t.text[:0], t.ends[:0]
+	t.recent = [len(t.recent)]recentID{}
+}
+
+// of returns the number of an id.
+func (t *idTable) of(id []byte) int32 {
+	// The ids of a log differ in the end most of all.
+	var hash uint64
+	if n := len(id); n >= 8 {
+		hash = binary.LittleEndian.Uint64(id[n-8:])
+	} else {
+		for _, c := range id {
+			hash = hash<<8 | uint64(c)
+		}
+	}
+	at := hash * 0x9e3779b97f4a7c15 >> 56 * 2
+	slots := t.recent[at : at+2]
+	for i := range slots {
+		if r := &slots[i]; r.end > 0 && string(t.text[r.from:r.end]) == string(id) {
+			return r.n
+		}
+	}
+	slots[1] = slots[0]
+	slots[0] = recentID{int32(len(t.text)), int32(len(t.text) + len(id)), int32(len(t.ends))}
+	t.text = append(t.text, id...)
+	t.ends = append(t.ends, slots[0].end)
+	return slots[0].n
 }

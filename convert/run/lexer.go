@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
-
-	"github.com/klauspost/readahead"
 
 	"github.com/provetrace/provetrace/convert/enginelog"
 	"github.com/provetrace/provetrace/tracing/timeline"
@@ -17,6 +16,8 @@ import (
 type Length struct {
 	Bytes, Lines int64
 }
+
+func (l Length) plus(m Length) Length { return Length{l.Bytes + m.Bytes, l.Lines + m.Lines} }
 
 // A what says what an item is.
 type what uint8
@@ -30,10 +31,11 @@ const (
 
 // An item is what a line says.
 type item struct {
-	at        Length // the line's place in the log
 	offset    int64  // ms
+	byte      int64  // the line's place, from its batch's first item's
+	line      uint32 // likewise
 	duration  int32  // ms, or Unknown
-	job       int32  // its number
+	job       int32  // its number, in the batch until the feed has it
 	extra     int32  // in the batch, or Unknown
 	partition int16  // or timeline.WholeSector
 	worker    int16  // or Unknown
@@ -51,139 +53,167 @@ type extra struct {
 	until      int64 // µs since 1970: the last time of the lines that the item stands for
 	resolution time.Duration
 	source     string
-	line       int64
+	line       int64  // number, from the block's first one until the feed has it
 	text       string // a kind of proof, a reason
 	problem    string
 	timings    enginelog.Durations
 }
 
-// A batch is a stretch of items.
+// A batch is a stretch of items of a block.
 type batch struct {
-	items  []item
-	extras []extra
-	end    Length // behind its last line
+	items      []item
+	extras     []extra
+	jobs       idTable
+	begin, end Length // before its first item's line, if it has any, and behind its last line; from the block's first until the feed has it
 }
 
-const (
-	readBuffers = 4
-	readSize    = 256 << 10 // bytes
-
-	batchItems = 1024
-	batches    = 4 // under way at once
-)
-
-// A lexer reads the lines of a log, in a goroutine of its own, so that reading
-// and assembling share the work.
+// A lexer reads the lines of blocks. Several share a log.
+//
+// Each reads a block as if a log began there. Where one turns out to end in the
+// midst of a torn line, or of one longer than itself, this cannot be done: then
+// the feed's own lexer reads it, and on through the next ones, in their order.
 type lexer struct {
-	sources []Source
-	started time.Time
-	batches chan *batch
+	cutter  *cutter
 	free    chan *batch
+	started time.Time
+	lines   *timeline.Reader
 	parser  enginelog.Parser
+	fact    enginelog.Fact
 
 	latest    [27]byte // the time of the latest of some lines in a row, as written
 	hasLatest bool
-	jobs      jobs
 
-	out    *batch
-	source *Source // being read
-	before Length  // of the sources before it
-	err    error   // for the receiver of the last batch
+	out *batch
+
+	at   *block // being read
+	rest []byte // unread of at
 }
 
-func newLexer(sources []Source) *lexer {
-	l := &lexer{
-		sources: sources, started: time.Now(),
-		batches: make(chan *batch, batches), free: make(chan *batch, batches+2), // those held by the feed
-	}
-	for range cap(l.free) {
-		l.free <- &batch{items: make([]item, 0, batchItems)}
-	}
+func newLexer(c *cutter, free chan *batch, started time.Time) *lexer {
+	l := &lexer{cutter: c, free: free, started: started, lines: timeline.NewReader(nil, "")}
+	l.lines.KeepText(true)
 	return l
 }
 
-// run reads all sources.
+// run lexes blocks until there are no more.
 func (l *lexer) run(ctx context.Context) {
-	defer close(l.batches)
-	for i := range l.sources {
-		l.source = &l.sources[i]
-		if err := l.read(ctx); err != nil {
-			l.err = err
-			break
-		}
-	}
-	l.jobs.byID = nil // no further line needs a number
-	if l.out != nil {
-		l.flush(ctx)
+	for b := l.cutter.next(ctx); b != nil; b = l.cutter.next(ctx) {
+		l.lex(b)
 	}
 }
 
-// read reads a source.
-func (l *lexer) read(ctx context.Context) (err error) {
-	f, err := l.source.Open()
-	if err != nil {
-		return err
+// lex says what the lines of a block are.
+func (l *lexer) lex(b *block) {
+	l.begin(b, oneBlock{l})
+	if out, more := l.read(math.MaxInt); !more && l.lines.Err() == nil {
+		b.batch = out
 	}
-	defer func() {
-		if e := f.Close(); e != nil && err == nil && !errors.Is(e, io.EOF) {
-			err = fmt.Errorf("reading %s: %w", l.source.Name, e)
+	close(b.lexed)
+}
+
+// begin begins with a block. src reads from it.
+func (l *lexer) begin(b *block, src io.Reader) {
+	l.at, l.rest = b, b.data
+	l.lines.Reset(src, "")
+}
+
+// read returns what the next lines say, some n items of them, and whether there
+// are more.
+func (l *lexer) read(n int) (out *batch, more bool) {
+	l.out, l.hasLatest = l.newBatch(), false
+	for len(l.out.items) < n {
+		if more = l.lines.Scan(); !more {
+			break
 		}
-	}()
-	ahead, err := readahead.NewReaderSize(f, readBuffers, readSize)
-	if err != nil {
-		return err
-	}
-	defer ahead.Close()
-	lines := timeline.NewReader(ahead, l.source.Name)
-	lines.KeepText(true)
-	var fact enginelog.Fact
-	for lines.Scan() {
-		rec := lines.Record()
+		rec := l.lines.Record()
 		switch rec.Type {
 		case timeline.EventRecord:
-			l.parser.Bare = len(rec.Prefix) == 0
-			l.event(ctx, rec)
+			l.event(rec)
 		case timeline.MalformedRecord:
-			l.malformed(ctx, rec, rec.Problem, string(rec.Text))
+			l.malformed(rec, rec.Problem, string(rec.Text))
 		case timeline.TextRecord:
-			if l.parser.Parse(rec.Text, &fact) {
-				l.fact(ctx, rec, &fact)
+			if l.parser.Parse(rec.Text, &l.fact) {
+				l.engine(rec, &l.fact)
 			}
 		}
-		if rec.Line&0xfff == 0 && ctx.Err() != nil {
-			return nil // the receiver knows
+	}
+	if l.hasLatest {
+		l.settle()
+	}
+	s := l.lines.Stats()
+	l.out.end = Length{s.Bytes, s.Lines}
+	return l.out, more
+}
+
+// errTorn is why a block cannot be read alone.
+var errTorn = errors.New("the block ends before what is in it does")
+
+// A oneBlock reads the block that its lexer is at.
+type oneBlock struct{ l *lexer }
+
+func (r oneBlock) Read(p []byte) (int, error) {
+	l := r.l
+	if len(l.rest) == 0 {
+		if l.at.last || l.lines.Idle() {
+			return 0, io.EOF
 		}
+		return 0, errTorn
 	}
-	s := lines.Stats()
-	l.before.Bytes += s.Bytes
-	l.before.Lines += s.Lines
-	if l.out != nil {
-		l.out.end = l.before
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// A throughBlocks reads the block that its lexer is at, and on through the next
+// ones until one ends with a line that is done with.
+type throughBlocks struct {
+	l   *lexer
+	ctx context.Context
+}
+
+func (r throughBlocks) Read(p []byte) (int, error) {
+	for {
+		n, err := oneBlock{r.l}.Read(p)
+		if err != errTorn {
+			return n, err
+		}
+		b := r.l.cutter.after(r.ctx, r.l.at)
+		if b == nil {
+			return 0, errTorn // nobody wants to know any more
+		}
+		<-b.lexed
+		r.l.cutter.free(r.l.at)
+		r.l.at, r.l.rest = b, b.data
 	}
-	return lines.Err()
+}
+
+func (l *lexer) newBatch() *batch {
+	select {
+	case b := <-l.free:
+		b.items, b.extras = b.items[:0], b.extras[:0]
+		b.jobs.reset()
+		return b
+	default:
+		return &batch{}
+	}
 }
 
 // add returns a new item in the present batch.
-func (l *lexer) add(ctx context.Context, rec *timeline.Record, w what) *item {
-	l.settle()
-	at := Length{l.before.Bytes + rec.Byte, l.before.Lines + rec.Line - 1}
-	b := l.out
-	if b == nil || len(b.items) == batchItems {
-		if b != nil {
-			b.end = at
-			l.flush(ctx)
-		}
-		select {
-		case b = <-l.free:
-			b.items, b.extras = b.items[:0], b.extras[:0]
-		case <-ctx.Done():
-			b = &batch{items: make([]item, 0, batchItems)} // nobody will see it
-		}
-		l.out = b
+func (l *lexer) add(rec *timeline.Record, w what) *item {
+	if l.hasLatest {
+		l.settle()
 	}
-	b.items = b.items[:len(b.items)+1]
+	b := l.out
+	if len(b.items) == 0 {
+		b.begin = Length{rec.Byte, rec.Line - 1}
+	}
+	if len(b.items) < cap(b.items) {
+		b.items = b.items[:len(b.items)+1]
+	} else {
+		b.items = append(b.items, item{})
+	}
 	it := &b.items[len(b.items)-1]
-	*it = item{at: at, extra: Unknown, what: w}
+	*it = item{byte: rec.Byte - b.begin.Bytes, line: uint32(rec.Line - 1 - b.begin.Lines), extra: Unknown, what: w}
 	return it
 }
 
@@ -197,9 +227,6 @@ func (l *lexer) extra(it *item) *extra {
 
 // settle says until when the lines went on for which the latest item stands.
 func (l *lexer) settle() {
-	if !l.hasLatest {
-		return
-	}
 	l.hasLatest = false
 	if t, ok := l.parser.Time(l.latest[:]); ok && plausible(t) {
 		b := l.out
@@ -207,37 +234,28 @@ func (l *lexer) settle() {
 	}
 }
 
-func (l *lexer) flush(ctx context.Context) {
-	l.settle()
-	select {
-	case l.batches <- l.out:
-	case <-ctx.Done(): // nobody waits for it
-	}
-	l.out = nil
-}
-
-func (l *lexer) event(ctx context.Context, rec *timeline.Record) {
+func (l *lexer) event(rec *timeline.Record) {
 	ev := &rec.Event
 	if problem := beyond(ev); problem != "" {
 		text := ev.AppendTo(nil)
-		l.malformed(ctx, rec, problem, string(text[:min(len(text)-1, maxShown)]))
+		l.malformed(rec, problem, string(text[:min(len(text)-1, maxShown)]))
 		return
 	}
-	it := l.add(ctx, rec, itemEvent)
+	it := l.add(rec, itemEvent)
 	it.kind = ev.Kind
 	it.offset = ev.Offset
 	it.partition = int16(ev.Partition)
 	it.worker = int16(ev.Worker)
 	it.duration = span(ev.Duration)
-	it.job = l.jobs.of(ev.Job)
+	it.job = l.out.jobs.of(ev.Job)
 	it.stitched = rec.Stitched
 	if len(ev.ProofKind) > 0 {
 		l.extra(it).text = string(ev.ProofKind)
 	}
 	if len(rec.Prefix) > 0 {
 		ref := l.started
-		if !l.source.ModTime.IsZero() {
-			ref = l.source.ModTime
+		if t := l.at.source.ModTime; !t.IsZero() {
+			ref = t
 		}
 		if t, resolution, ok := rec.PrefixTime(ref); ok && plausible(t.UnixMicro()) {
 			if it.extra < 0 {
@@ -278,16 +296,16 @@ func span(ms int64) int32 {
 // exported as.
 func plausible(us int64) bool { return us > 0 && us < 230*365*24*3600*1e6 }
 
-func (l *lexer) malformed(ctx context.Context, rec *timeline.Record, problem, text string) {
-	x := l.extra(l.add(ctx, rec, itemMalformed))
-	x.source, x.line, x.problem, x.text = l.source.Name, rec.Line, problem, text
+func (l *lexer) malformed(rec *timeline.Record, problem, text string) {
+	x := l.extra(l.add(rec, itemMalformed))
+	x.source, x.line, x.problem, x.text = l.at.source.Name, rec.Line, problem, text
 }
 
-// fact adds what a line of the engine says.
-func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fact) {
+// engine adds what a line of the engine says.
+func (l *lexer) engine(rec *timeline.Record, f *enginelog.Fact) {
 	if f.Kind == enginelog.Other {
 		// Of many in a row, the first and the last bound the epoch.
-		if b := l.out; b != nil && len(b.items) > 0 && b.items[len(b.items)-1].what == itemFact {
+		if b := l.out; len(b.items) > 0 && b.items[len(b.items)-1].what == itemFact {
 			l.latest, l.hasLatest = [len(l.latest)]byte(f.Stamp), true
 			return
 		}
@@ -296,7 +314,7 @@ func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fac
 	if f.Kind != enginelog.Timings && !plausible(f.Time) {
 		return
 	}
-	it := l.add(ctx, rec, itemFact)
+	it := l.add(rec, itemFact)
 	x := l.extra(it)
 	x.fact, x.wall, x.until = f.Kind, f.Time, f.Time
 	switch f.Kind {
@@ -309,11 +327,11 @@ func (l *lexer) fact(ctx context.Context, rec *timeline.Record, f *enginelog.Fac
 		}
 		it.worker, x.device = int16(f.Worker), int32(min(f.Device, maxWorker))
 	case enginelog.Dispatched:
-		it.job, x.count = l.jobs.of(f.Job), f.Count
+		it.job, x.count = l.out.jobs.of(f.Job), f.Count
 	case enginelog.Admitted:
-		it.job = l.jobs.of(f.Job)
+		it.job = l.out.jobs.of(f.Job)
 	case enginelog.Synthesized, enginelog.Skipped, enginelog.Failed:
-		it.job, it.duration = l.jobs.of(f.Job), span(f.Millis)
+		it.job, it.duration = l.out.jobs.of(f.Job), span(f.Millis)
 		it.partition = timeline.WholeSector
 		if f.Partition >= 0 && f.Partition <= maxPartition {
 			it.partition = int16(f.Partition)

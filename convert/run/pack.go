@@ -78,6 +78,11 @@ func (r *Run) deviceOf(worker int) int {
 
 // find returns the sector's partition of an index, or nil.
 func (s *Sector) find(index int32) *packed {
+	if uint32(index) < uint32(len(s.few)) {
+		if i := s.few[index]; i != 0 {
+			return &s.parts[i-1]
+		}
+	}
 	s.thaw()
 	if s.index != nil {
 		if i, ok := s.index[index]; ok {
@@ -107,6 +112,9 @@ func (s *Sector) add(index int32, a *assembly) *packed {
 		synthMS: Unknown, gpuMS: Unknown, timings: Unknown, index: index, worker: Unknown, state: Incomplete,
 	})
 	n := len(s.parts)
+	if uint32(index) < uint32(len(s.few)) && n <= indexFrom {
+		s.few[index] = uint8(n)
+	}
 	a.used++
 	a.usual = max(a.usual, min(n, indexFrom))
 	if s.index != nil {

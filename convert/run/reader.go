@@ -2,9 +2,12 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,19 +46,22 @@ type Source struct {
 func Read(ctx context.Context, name string, o Options, sources ...Source) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		l := newLexer(sources)
+		helpers := min(runtime.GOMAXPROCS(0)-1, maxHelpers)
+		c, before := newCutter(sources, 2*helpers+4)
+		defer c.close()
 		var lexing sync.WaitGroup
 		defer lexing.Wait()
 		defer cancel()
-		lexing.Go(func() { l.run(ctx) })
-
-		f := feed{batches: l.batches, free: l.free}
+		f := newFeed(ctx, c, before, sources)
+		for range helpers {
+			lexing.Go(func() { newLexer(c, f.free, f.started).run(ctx) })
+		}
 		var begin Length
 		var held []*Run
 		for runs := 1; ; runs++ {
-			asm := newAssembly(o, l)
+			asm := newAssembly(o, f)
 			for it := f.next(); it != nil; it = f.next() {
-				if asm.restarts(it, &f) {
+				if asm.restarts(it, f) {
 					f.back()
 					break
 				}
@@ -87,8 +93,8 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 				held = nil
 			}
 			if f.ended() {
-				if l.err != nil {
-					yield(nil, l.err)
+				if f.err != nil {
+					yield(nil, f.err)
 				}
 				return
 			}
@@ -96,86 +102,220 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 	}
 }
 
-// A feed is where the assembly takes the items of the lexer's batches from. It
-// can look ahead.
+// maxHelpers bounds the goroutines that lex a log beside the one that assembles
+// it.
+const maxHelpers = 3
+
+// A feed is where the assembly takes the items from that the lexers make, in
+// the order of the log. It can look ahead. While it has to wait for the next
+// block it lexes one itself.
 type feed struct {
-	batches <-chan *batch
-	free    chan<- *batch
-	now     *batch
-	i       int    // of the next item
-	then    *batch // the one after now, once it was needed
+	ctx     context.Context
+	cutter  *cutter
+	free    chan *batch
+	sources []Source
+	started time.Time
+	jobs    jobs
+	err     error // of the last block
+
+	lexer *lexer
+	solo  bool   // the lexer is reading through blocks, from the present one on
+	block *block // the present one, nil at the end
+	begin Length // before it
+	lines int64  // of its source before it
+	read  Length // of what was received of it
+
+	batches []*batch // the present one and those that were looked at ahead
+	i       int      // of the next item, in the present batch
+	end     Length   // behind the batches
+}
+
+func newFeed(ctx context.Context, c *cutter, before *block, sources []Source) *feed {
+	f := &feed{ctx: ctx, cutter: c, free: make(chan *batch, cap(c.rooms)), sources: sources, started: time.Now(), block: before}
+	f.lexer = newLexer(c, f.free, f.started)
+	before.batch = &batch{}
+	close(before.lexed)
+	return f
 }
 
 // next returns the next item, or nil at the end. It is valid until the next
 // call.
 func (f *feed) next() *item {
-	for f.now == nil || f.i == len(f.now.items) {
-		if !f.ahead() {
+	for len(f.batches) == 0 || f.i == len(f.batches[0].items) {
+		if len(f.batches) < 2 && !f.receive() {
 			return nil
 		}
-		if f.now != nil {
+		if f.i > 0 {
 			select {
-			case f.free <- f.now:
-			default: // the lexer has made more, since it was told to stop
+			case f.free <- f.batches[0]:
+			default:
 			}
+			f.batches = slices.Delete(f.batches, 0, 1)
+			f.i = 0
 		}
-		f.now, f.then, f.i = f.then, nil, 0
 	}
 	f.i++
-	return &f.now.items[f.i-1]
+	return &f.batches[0].items[f.i-1]
 }
 
 // back takes the last item back.
 func (f *feed) back() { f.i-- }
 
-// ahead makes sure that the batch after this one is there, and reports whether
-// there is one.
-func (f *feed) ahead() bool {
-	if f.then == nil {
-		f.then = <-f.batches
+// receive waits for a further batch with items, and reports whether there is
+// one.
+func (f *feed) receive() bool {
+	for f.block != nil {
+		b, more := f.nextBatch()
+		if b == nil {
+			continue
+		}
+		f.read = b.end
+		f.end = f.begin.plus(f.read)
+		if len(b.items) > 0 {
+			f.number(b)
+			f.batches = append(f.batches, b)
+		}
+		if !more {
+			f.advance()
+		}
+		if len(b.items) > 0 {
+			return true
+		}
 	}
-	return f.then != nil
+	return false
+}
+
+// soloItems is about how many items the feed's own lexer reads at once.
+const soloItems = 4096
+
+// nextBatch returns the next batch of the present block, nil if it is not there
+// yet, and whether there are more.
+func (f *feed) nextBatch() (b *batch, more bool) {
+	if f.solo {
+		b, more = f.lexer.read(soloItems)
+		f.solo = more
+		return b, more
+	}
+	select {
+	case <-f.block.lexed:
+	default:
+		f.help()
+		return nil, true
+	}
+	if b = f.block.batch; b == nil {
+		f.solo = true
+		f.lexer.begin(f.block, throughBlocks{f.lexer, f.ctx})
+	}
+	return b, false
+}
+
+// help lexes a block, or waits for the present one if there is no room for a
+// further one.
+func (f *feed) help() {
+	select {
+	case room := <-f.cutter.rooms:
+		if b := f.cutter.cut(f.ctx, room, nil); b != nil {
+			f.lexer.lex(b)
+			return
+		}
+	default:
+	}
+	select {
+	case <-f.block.lexed:
+	case <-f.ctx.Done():
+		f.block = nil
+	}
+}
+
+// number gives the items of a batch their place in the log.
+func (f *feed) number(b *batch) {
+	numbers := f.jobs.of(&b.jobs)
+	for i := range b.items {
+		it := &b.items[i]
+		if it.job < int32(len(numbers)) { // not all items have one
+			it.job = numbers[it.job]
+		}
+		if it.what == itemMalformed {
+			b.extras[it.extra].line += f.lines
+		}
+	}
+	b.begin, b.end = f.begin.plus(b.begin), f.begin.plus(b.end)
+}
+
+// advance goes on to the block behind what was received.
+func (f *feed) advance() {
+	b := f.block
+	if b.batch == nil {
+		b = f.lexer.at // which has read further
+	}
+	f.begin, f.lines, f.read = f.begin.plus(f.read), f.lines+f.read.Lines, Length{}
+	f.cutter.free(b)
+	if b.err != nil {
+		f.err, f.block = b.err, nil
+		if read := (*readError)(nil); errors.As(b.err, &read) {
+			read.line += f.lines
+		}
+		return
+	}
+	if b.last {
+		f.lines = 0
+	}
+	for f.block = nil; ; {
+		select {
+		case <-b.cut:
+			f.block = b.next
+			if f.block == nil {
+				f.jobs.byID = nil // no further line needs a number
+			}
+			return
+		default:
+		}
+		select {
+		case <-b.cut:
+		case room := <-f.cutter.rooms:
+			if n := f.cutter.cut(f.ctx, room, nil); n != nil {
+				f.lexer.lex(n)
+			}
+		case <-f.ctx.Done():
+			return
+		}
+	}
 }
 
 // ended reports whether all items were taken.
-func (f *feed) ended() bool { return (f.now == nil || f.i == len(f.now.items)) && !f.ahead() }
+func (f *feed) ended() bool {
+	return (len(f.batches) == 0 || f.i == len(f.batches[0].items)) && len(f.batches) < 2 && !f.receive()
+}
 
 // extra returns what an item has beside its own fields.
 func (f *feed) extra(it *item) *extra {
 	if it.extra < 0 {
 		return nil
 	}
-	return &f.now.extras[it.extra]
+	return &f.batches[0].extras[it.extra]
 }
 
-// events yields the events from the last item that next returned on, as far as
-// the feed can look.
+// events yields the events from the last item that next returned on.
 func (f *feed) events() iter.Seq[*item] {
 	return func(yield func(*item) bool) {
-		for i := f.i - 1; i < len(f.now.items); i++ {
-			if it := &f.now.items[i]; it.what == itemEvent && !yield(it) {
-				return
+		from := f.i - 1
+		for n := 0; n < len(f.batches) || f.receive(); n++ {
+			for i := from; i < len(f.batches[n].items); i++ {
+				if it := &f.batches[n].items[i]; it.what == itemEvent && !yield(it) {
+					return
+				}
 			}
-		}
-		if !f.ahead() {
-			return
-		}
-		for i := range f.then.items {
-			if it := &f.then.items[i]; it.what == itemEvent && !yield(it) {
-				return
-			}
+			from = 0
 		}
 	}
 }
 
 // length returns how much of the log stands before the next item.
 func (f *feed) length() Length {
-	switch {
-	case f.now == nil:
-		return Length{}
-	case f.i < len(f.now.items):
-		return f.now.items[f.i].at
-	default:
-		return f.now.end
+	for n, i := 0, f.i; n < len(f.batches); n, i = n+1, 0 {
+		if b := f.batches[n]; i < len(b.items) {
+			return b.begin.plus(Length{b.items[i].byte, int64(b.items[i].line)})
+		}
 	}
+	return f.end
 }

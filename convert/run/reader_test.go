@@ -426,10 +426,15 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(whole("A", 1500)+whole("A", 1500)), int8(1))
 	f.Fuzz(func(t *testing.T, log []byte, workers int8) {
-		runs := readAll(t, Options{WorkersPerDevice: int(workers)}, textSource(string(log)))
+		o := Options{WorkersPerDevice: int(workers)}
+		runs := readAll(t, o, textSource(string(log)))
 		for _, r := range runs {
 			noOverlap(t, r)
 		}
 		compareCounts(t, string(log), runs)
+		setBlockSize(t, 1+len(log)/7)
+		if diff := cmp.Diff(showAll(runs), showAll(readAll(t, o, textSource(string(log))))); diff != "" {
+			t.Errorf("in small blocks (-want +got):\n%s", diff)
+		}
 	})
 }

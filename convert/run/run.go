@@ -157,7 +157,8 @@ type Sector struct {
 	base   int64 // ms, to which the times in parts are relative
 	parts  []packed
 	frozen []byte          // the partitions, in place of parts
-	index  map[int32]int32 // of parts, by partition, for sectors with very many
+	few    [16]uint8       // 1 + the place in parts, by partition
+	index  map[int32]int32 // likewise, of all where there are very many
 	failed bool
 	open   bool // its span says that the record stops before its end
 }

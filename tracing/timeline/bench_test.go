@@ -74,20 +74,12 @@ func BenchmarkReader(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				src.Reset(tt.log)
-				r.reset()
+				r.Reset(src, "")
 				for r.Scan() {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(lines), "ns/line")
 		})
-	}
-}
-
-// reset makes the reader start again on its source.
-func (r *Reader) reset() {
-	*r = Reader{
-		src: r.src, name: r.name, keepText: r.keepText, buf: r.buf,
-		mark: -1, line: 1, held: r.held, prefix: r.prefix,
 	}
 }
 

@@ -81,6 +81,21 @@ func NewReader(r io.Reader, name string) *Reader {
 	return &Reader{src: r, name: name, buf: make([]byte, bufferSize), mark: -1, line: 1}
 }
 
+// Reset makes the Reader start again, with the log src, as a new one would that
+// keeps text as this one does.
+func (r *Reader) Reset(src io.Reader, name string) {
+	*r = Reader{
+		src: src, name: name, keepText: r.keepText, buf: r.buf,
+		mark: -1, line: 1, held: r.held, prefix: r.prefix,
+	}
+	r.held.front = len(r.held.items)
+}
+
+// Idle reports whether Scan has yielded all that was read so far, so that the
+// log could as well end here and another one begin. A source may ask from
+// within its Read.
+func (r *Reader) Idle() bool { return r.start == r.end && r.torso.line == 0 && !r.held.busy() }
+
 // KeepText makes Scan yield the lines without a marker too, as TextRecords, if
 // keep is set. Without it they are skipped, at the speed of a search through
 // memory. It is to be called before the first Scan.

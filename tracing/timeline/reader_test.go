@@ -429,7 +429,7 @@ func TestReaderAllocs(t *testing.T) {
 		r.KeepText(tt.keepText)
 		n := testing.AllocsPerRun(5, func() {
 			src.Reset(tt.log)
-			r.reset()
+			r.Reset(r.src, "")
 			for r.Scan() {
 			}
 		})
