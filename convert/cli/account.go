@@ -295,7 +295,7 @@ func (p *textPrinter) run(r *run.Run, id string, pages jaeger) error {
 func (p *textPrinter) facts(w io.Writer, a *account) {
 	in := &a.Input
 	if a.Sectors == 0 {
-		fmt.Fprintf(w, "%s: nothing to convert\n", report.Sanitize(a.Name))
+		fmt.Fprintf(w, "%s: no event that can be read\n", report.Sanitize(a.Name))
 	} else {
 		fmt.Fprintf(w, "%s: %s%s, %s%s in %s\n", report.Sanitize(a.Name),
 			count(int64(a.Sectors), "sector"), within(some(int64(a.Failed), "failed"), some(int64(a.Unfinished), "unfinished")),
@@ -330,12 +330,17 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 	default:
 		p.fact(w, "devices", fmt.Sprintf("%d, assumed: the log does not say which GPU worker drives which device (--gpu-workers-per-device)", len(a.GPUs)))
 	}
-	p.fact(w, "run", report.Sanitize(a.Run))
+	if a.Run != "" {
+		p.fact(w, "run", report.Sanitize(a.Run))
+	}
 }
 
-// fact writes one fact, its name in front.
+// fact writes one fact, its name in front, over as many lines as it needs.
 func (p *textPrinter) fact(w io.Writer, name, text string) {
-	fmt.Fprintf(w, "  %-8s %s\n", name, text)
+	for line := range report.Wrapped(text, p.width-len("  nnnnnnnn ")) {
+		fmt.Fprintf(w, "  %-8s %s\n", name, line)
+		name = ""
+	}
 }
 
 func timingsText(in *run.Input) string {

@@ -266,7 +266,36 @@ func TestGolden(t *testing.T) {
 		{name: "options", fixtures: []string{"standard"}, calls: [][]string{
 			{"convert", "standard.log", "-o", "spans.json", "--run", "baseline", "--epoch", "2026-02-18 14:59:07", "--gpu-workers-per-device", "1"},
 		}},
-		{name: "help", calls: [][]string{{}, {"convert", "--help"}}},
+		{name: "report", fixtures: []string{"standard", "single_worker"}, calls: [][]string{{"report", "standard.log", "single_worker.log"}}},
+		{name: "report-json", fixtures: []string{"two_gpus"}, calls: [][]string{{"report", "two_gpus.log", "--format", "json"}}},
+		{name: "report-sector", fixtures: []string{"curio"}, calls: [][]string{
+			{"report", "curio.log", "--sector", "4202"},
+			{"report", "curio.log", "--sector", "porep-1000-4202", "--since", "1:30", "--until", "2026-02-18T15:01:00Z"},
+		}},
+		{name: "report-failures", fixtures: []string{"failure"}, files: map[string]string{
+			"empty.log": "", "words.log": "no events here\n", "malformed.log": "TIMELINE,xx,SYNTH_END,j-1,\n",
+		}, calls: [][]string{
+			{"report", "missing.log"},
+			{"report", "empty.log", "words.log", "--format", "json"},
+			{"report", "malformed.log"},
+			{"report", "words.log", "-o", "report.txt"},
+			{"report", "failure.log", "--sector", "17"},
+			{"report", "failure.log", "--sector", "4200", "--since", "1h"},
+			{"report", "failure.log", "--since", "1h", "-o", "report.txt"},
+			{"report", "failure.log", "-o", "missing/report.txt"},
+		}},
+		{name: "report-usage", fixtures: []string{"failure"}, calls: [][]string{
+			{"report"},
+			{"report", "failure.log", "--format", "xml"},
+			{"report", "failure.log", "--since", "yesterday"},
+			{"report", "failure.log", "--since", "90"},
+			{"report", "failure.log", "--until", "1:61"},
+			{"report", "failure.log", "--until", "now"},
+			{"report", "failure.log", "--since", ""},
+			{"report", "failure.log", "-o", "failure.log"},
+			{"report", "failure.log", "--gpu-workers-per-device", "0"},
+		}},
+		{name: "help", calls: [][]string{{}, {"convert", "--help"}, {"report", "--help"}}},
 		{name: "usage", fixtures: []string{"failure"}, calls: [][]string{
 			{"convert"},
 			{"conver"},
@@ -428,10 +457,10 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("the output has other spans (error %v)", err)
 		}
 		if format == "json" {
-			if a := parseAccount(t, stderr.String()); a.Spans.Delivered != 222 {
+			if a := parseAccount(t, stderr.String()); a.Spans.Delivered != 223 {
 				t.Errorf("%d spans delivered", a.Spans.Delivered)
 			}
-		} else if !strings.Contains(stderr.String(), "222 spans delivered to the output") {
+		} else if !strings.Contains(stderr.String(), "223 spans delivered to the output") {
 			t.Errorf("the account is %s", &stderr)
 		}
 	}
@@ -609,7 +638,7 @@ func TestEndpoint(t *testing.T) {
 	for _, protocol := range []string{"grpc", "http/protobuf"} {
 		server := otlptest.Start(t, otlptest.Options{HTTP: protocol != "grpc"})
 		r := provetrace(t, dir, "convert", "failure.log", "--endpoint", server.Endpoint(), "--protocol", protocol)
-		if r.code != 0 || server.Spans() != 222 || !strings.Contains(r.stdout, "\n222 spans delivered to "+server.Endpoint()) {
+		if r.code != 0 || server.Spans() != 223 || !strings.Contains(r.stdout, "\n223 spans delivered to "+server.Endpoint()) {
 			t.Errorf("%s: %d spans, %+v", protocol, server.Spans(), r)
 		}
 	}
@@ -632,12 +661,12 @@ func TestEndpointRefuses(t *testing.T) {
 			c.args = append(c.args, "--protocol", "http/protobuf")
 		}
 		r := c.run(t)
-		if r.code != 1 || !strings.Contains(r.stderr, test.want) || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stdout, "\n0 of 222 spans delivered to ") {
+		if r.code != 1 || !strings.Contains(r.stderr, test.want) || strings.Count(r.stderr, "\n") != 1 || !strings.Contains(r.stdout, "\n0 of 223 spans delivered to ") {
 			t.Errorf("%s: %+v", test.name, r)
 		}
 		c.args = append(c.args, "--format", "json")
 		r = c.run(t)
-		if a := parseAccount(t, r.stdout); r.code != 1 || a.Spans.Failed != 222 || len(a.Errors) != 1 {
+		if a := parseAccount(t, r.stdout); r.code != 1 || a.Spans.Failed != 223 || len(a.Errors) != 1 {
 			t.Errorf("%s: %+v", test.name, r)
 		}
 	}

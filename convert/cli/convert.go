@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/report"
-	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
 )
 
@@ -49,18 +47,13 @@ func limitMemory() {
 const flushWithin = time.Minute
 
 type options struct {
+	input
 	output   string
 	endpoint string
 	protocol string
-	join     bool
 	run      string
-	epoch    string
-	workers  int
 	jaeger   string
 	format   string
-
-	at  time.Time // what epoch says
-	now bool
 }
 
 // Command returns the convert command.
@@ -115,61 +108,29 @@ wrongly.`,
 	f.StringVar(&o.protocol, "protocol", "", "send by `PROTOCOL` grpc or http/protobuf (default: grpc, but http/protobuf to port 4318)")
 	f.StringVar(&o.jaeger, "jaeger", "", "print links into the Jaeger whose pages are at `URL`")
 	f.StringVar(&o.format, "format", "text", "print the account as `FORMAT` text or json")
-	f.BoolVar(&o.join, "join", false, "read all LOGs as the pieces of one rotated log")
 	f.StringVar(&o.run, "run", "", "call the run `NAME`, from which the ids of its spans follow (default: its epoch and first job)")
-	f.StringVar(&o.epoch, "epoch", "", "wall clock `TIME` of the engine's start, or now: the run ends now (default: as the log tells)")
-	f.IntVar(&o.workers, "gpu-workers-per-device", 0, "`N` GPU workers drive each device, where the log does not tell (default: all drive one)")
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		if v := (*pflag.InvalidValueError)(nil); errors.As(err, &v) {
-			return fmt.Errorf("--%s cannot be %q: give %s", v.GetFlag().Name, v.GetValue(), map[string]string{
-				"int": "a number", "bool": "true or false",
-			}[v.GetFlag().Value.Type()])
-		}
-		return err
-	})
+	o.input.flags(c)
 	complete(c, "format", "text", "json")
 	complete(c, "protocol", "grpc", "http/protobuf")
-	complete(c, "epoch", "now")
 	return c
 }
 
-// complete completes a flag's value.
-func complete(c *cobra.Command, flag string, values ...string) {
-	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag does not exist
-	}
-}
-
 func (o *options) check(flags *pflag.FlagSet) error {
-	var empty error
-	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" {
-			empty = fmt.Errorf("--%s is empty: give a value, or leave it out", f.Name)
-		}
-	})
+	if err := o.input.check(flags); err != nil {
+		return err
+	}
 	switch {
-	case empty != nil:
-		return empty
 	case o.output != "" && (o.endpoint != "" || o.protocol != ""):
 		return errors.New("--output does not go with --endpoint or --protocol: the spans are either written or sent")
 	case o.protocol != "" && o.protocol != "grpc" && o.protocol != "http/protobuf":
 		return fmt.Errorf("--protocol %q is neither grpc nor http/protobuf", o.protocol)
 	case o.format != "text" && o.format != "json":
 		return fmt.Errorf("--format %q is neither text nor json", o.format)
-	case flags.Changed("gpu-workers-per-device") && o.workers < 1:
-		return fmt.Errorf("--gpu-workers-per-device %d is less than 1", o.workers)
 	}
 	if o.jaeger != "" {
 		u, err := url.Parse(o.jaeger)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 			return fmt.Errorf("--jaeger %q is not the URL of a page, such as http://localhost:16686", o.jaeger)
-		}
-	}
-	if o.epoch != "" {
-		var err error
-		if o.at, o.now, err = convert.ParseEpoch(o.epoch); err != nil {
-			return fmt.Errorf("--epoch: %w", err)
 		}
 	}
 	return nil
@@ -210,10 +171,7 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 		}
 		return errors.Join(append([]error{err}, c.failures...)...)
 	}
-	if older, newer, ok := convert.Rotated(logs); ok {
-		fmt.Fprintf(stderr, "provetrace: %s and %s look like pieces of one rotated log: with --join they are read as one\n",
-			report.Sanitize(older), report.Sanitize(newer))
-	}
+	warnOfPieces(stderr, logs)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -254,12 +212,8 @@ func (o *options) setup(ctx context.Context, c *conversion, args []string, stdin
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(o.output); err == nil {
-		for _, l := range logs {
-			if info.Mode().IsRegular() && l.Reads(info) {
-				return nil, usageError{fmt.Errorf("--output %s is one of the logs: give another name", o.output)}
-			}
-		}
+	if err := notALog(o.output, logs); err != nil {
+		return nil, err
 	}
 	c.pipeline, err = tracing.Setup(ctx, tracing.Options{
 		Endpoint: o.endpoint, Protocol: o.protocol, File: o.output, Writer: stdout,
@@ -282,11 +236,10 @@ func (c *conversion) fail(err error) {
 // convertLog converts each run of a log.
 func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 	c.bar.read(log)
-	readOptions := run.Options{WorkersPerDevice: c.workers, Epoch: c.at, EndNow: c.now}
 	sectors := 0
-	for u, err := range run.Read(ctx, log.Name, readOptions, log.Sources...) {
+	for u, err := range c.read(ctx, log) {
 		if err != nil {
-			return readError(err, sectors > 0)
+			return readError(err, sectors > 0, "converted")
 		}
 		sectors += len(u.Sectors)
 		id := ""
@@ -310,23 +263,7 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 			c.fail(fmt.Errorf("%s: %w", u.Name, err))
 		}
 	}
-	switch {
-	case sectors > 0:
-		return nil
-	case log.Read() == 0:
-		return fmt.Errorf("%s is empty", log.Name)
-	default:
-		return fmt.Errorf("no TIMELINE event in %s: is it the engine's standard error?", log.Name)
-	}
-}
-
-// readError says what could not be read of a log, and what became of the rest.
-func readError(err error, inPart bool) error {
-	text := strings.TrimPrefix(err.Error(), "timeline: ") // the package
-	if inPart {
-		text += "; what stands before it is converted"
-	}
-	return errors.New(text)
+	return nothingIn(log, sectors)
 }
 
 // unique returns an id under which no other run was converted: two that are to

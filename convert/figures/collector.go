@@ -125,7 +125,7 @@ func (c *collector) device(ordinal int) *device {
 // sector adds a sector's work, and its row where the scope has it.
 func (c *collector) sector(s *run.Sector) {
 	state := s.State()
-	selected := c.scope.Only == nil || c.scope.Only(s)
+	selected := c.scope.Has(s)
 	row := Sector{Job: s.Job, Label: s.Label(), Attempt: s.Attempt, ProofKind: s.ProofKind, State: states[state]}
 	row.Reason, _ = s.Failed()
 	whole := proof{row: len(c.f.PerSector), firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
@@ -158,7 +158,7 @@ func (c *collector) sector(s *run.Sector) {
 	if s.Admitted != run.Unknown {
 		first = earlier(first, max(s.Admitted/1000, 0))
 	}
-	if _, _, some := c.scope.cut(first, last); !selected || !some {
+	if !selected {
 		return
 	}
 	for i, ms := range [...]**int64{inSynthesis: &row.SynthesisMS, inQueue: &row.QueueMS, onGPU: &row.GPUMS} {
@@ -387,7 +387,7 @@ func (c *collector) makespan() {
 	if c.firstSynthesis >= c.scope.From {
 		f.ColdStartMS = known(firstGPU - began)
 	}
-	if f.Proofs > 0 {
+	if isAll := c.scope.From == 0 && c.scope.To == 0; f.Proofs > 0 && isAll {
 		f.SecondsPerProof.Overall = known(float64(*f.MakespanMS) / float64(f.Proofs) / 1000)
 	}
 	for i := range f.GPUs {

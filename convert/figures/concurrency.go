@@ -14,7 +14,7 @@ func (c *collector) concurrency(r *run.Run) Concurrency {
 	for _, s := range r.Sectors {
 		for p := range s.Partitions() {
 			start, end := p.Times[run.SynthStart], p.Times[run.SynthEnd]
-			if start != run.Unknown && end != run.Unknown && start >= c.scope.From && end <= c.scope.to() {
+			if start != run.Unknown && end != run.Unknown && start >= c.scope.From && end <= c.scope.Until() {
 				b.add(start, end)
 			}
 		}

@@ -9,7 +9,8 @@ import (
 // A Scope selects a part of a run. The zero Scope is all of it.
 //
 // What the devices and the synthesis workers did is cut at the scope's ends.
-// Proofs count where their last GPU end lies in it, and partitions too.
+// Proofs count where their last GPU end lies in it, and partitions too. The
+// overall seconds per proof are not known of a part.
 type Scope struct {
 	From int64 // ms of the run's clock
 	To   int64 // ms; 0 means until the end
@@ -23,20 +24,35 @@ type Scope struct {
 // maxMS is later than any time of a run's clock.
 const maxMS = math.MaxInt64
 
-func (s Scope) to() int64 {
+// Until returns when the scope ends, in ms of the run's clock.
+func (s Scope) Until() int64 {
 	if s.To == 0 {
 		return maxMS
 	}
 	return s.To
 }
 
+// Has reports whether a sector is selected and has some of its time in the
+// scope.
+func (s Scope) Has(sector *run.Sector) bool {
+	if s.Only != nil && !s.Only(sector) {
+		return false
+	}
+	if s.From == 0 && s.To == 0 {
+		return true
+	}
+	first, last := sector.Extent()
+	_, _, some := s.cut(first, last)
+	return some
+}
+
 // holds reports whether a time lies in the scope.
-func (s Scope) holds(ms int64) bool { return ms >= s.From && ms <= s.to() }
+func (s Scope) holds(ms int64) bool { return ms >= s.From && ms <= s.Until() }
 
 // cut cuts a stretch of time at the scope's ends, and reports whether any is
 // left.
 func (s Scope) cut(start, end int64) (int64, int64, bool) {
-	to := s.to()
+	to := s.Until()
 	if end < s.From || start > to {
 		return 0, 0, false
 	}

@@ -27,13 +27,14 @@ const (
 // A lane finds out what a sector was in, at finest samples a column. It counts
 // starts and ends only, so that a partition costs the same however long.
 type lane struct {
-	start int64
-	scale float64 // samples a ms
-	diff  [stageBoth][]int32
+	start  int64
+	scale  float64 // samples a ms
+	within span
+	diff   [stageBoth][]int32
 }
 
-func newLane(columns int, start int64, perCol float64) *lane {
-	l := &lane{start: start, scale: finest / perCol}
+func newLane(columns int, start int64, perCol float64, within span) *lane {
+	l := &lane{start: start, scale: finest / perCol, within: within}
 	for i := range l.diff {
 		l.diff[i] = make([]int32, columns*finest+1)
 	}
@@ -61,9 +62,10 @@ func (l *lane) partition(p run.Partition, until int64) {
 // cover marks a stretch of time, where both ends are known. Work is never too
 // short to be seen, waits can be.
 func (l *lane) cover(s stage, start, end int64) {
-	if start == run.Unknown || end == run.Unknown || end < start {
+	if start == run.Unknown || end == run.Unknown || end < start || end < l.within.start || start > l.within.end {
 		return
 	}
+	start, end = max(start, l.within.start), min(end, l.within.end)
 	lo, hi := l.sample(start), l.sample(end)
 	if lo == hi && s >= stageSynthesis {
 		lo = min(lo, len(l.diff[s])-2)

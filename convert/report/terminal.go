@@ -38,6 +38,10 @@ func Terminal(f *os.File) (width int, color bool) {
 	return width, wantsColor(os.Getenv, tty) && (!tty || escapesUnderstood(f))
 }
 
+// FileWidth returns the width, in columns, that text in a file should be laid out
+// for: that of COLUMNS, else [DefaultWidth].
+func FileWidth() int { return columns(os.Getenv) }
+
 // UTF8Locale reports whether the environment's locale can show more than
 // ASCII. One that says nothing is taken to: shells in containers and under
 // service managers have none, and the terminals in front of them can.

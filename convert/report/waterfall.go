@@ -1,15 +1,13 @@
 package report
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"iter"
 	"math"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
 )
 
@@ -19,6 +17,10 @@ type WaterfallOptions struct {
 	Rows  int  // sectors to show at most; 0 for 24
 	Color bool // with the terminal's own 16 colours
 	ASCII bool // with ASCII only
+
+	// Scope is what to draw of the run. The GPUs' lanes show what they did for
+	// all sectors.
+	Scope figures.Scope
 }
 
 const (
@@ -47,7 +49,7 @@ func (o WaterfallOptions) withDefaults() WaterfallOptions {
 // Of a run with more sectors than rows, the first ones are shown; the time
 // axis and the GPUs' lanes then cover these sectors' time only.
 func Waterfall(w io.Writer, r *run.Run, o WaterfallOptions) error {
-	_, err := w.Write(drawWaterfall(len(r.Sectors), waterfallSectors(r), o.withDefaults()))
+	_, err := w.Write(drawWaterfall(waterfallSectors(r, o.Scope), o.withDefaults()))
 	return err
 }
 
@@ -55,19 +57,21 @@ func Waterfall(w io.Writer, r *run.Run, o WaterfallOptions) error {
 type waterfallSector struct {
 	label      string // not yet sanitized
 	attempt    int
+	first      int64 // of its times
 	state      run.State
 	admitted   int64 // ms of the run's clock, or Unknown
 	partitions iter.Seq[run.Partition]
+	hidden     bool // has no lane of its own
 }
 
-func waterfallSectors(r *run.Run) iter.Seq[waterfallSector] {
+func waterfallSectors(r *run.Run, scope figures.Scope) iter.Seq[waterfallSector] {
 	return func(yield func(waterfallSector) bool) {
 		for _, s := range r.Sectors {
 			admitted := s.Admitted
 			if admitted != run.Unknown {
 				admitted = max(admitted/1000, 0)
 			}
-			if !yield(waterfallSector{s.Label(), s.Attempt, s.State(), admitted, s.Partitions()}) {
+			if !yield(waterfallSector{s.Label(), s.Attempt, s.First(), s.State(), admitted, s.Partitions(), !scope.Has(s)}) {
 				return
 			}
 		}
@@ -92,7 +96,7 @@ var nowhere = span{run.Unknown, run.Unknown}
 
 // drawWaterfall goes through the sectors twice, so that what it keeps does not
 // grow with the run: first for the extent of those shown, then for the lanes.
-func drawWaterfall(total int, sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte {
+func drawWaterfall(sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte {
 	var (
 		heads  []laneHead
 		extent = nowhere
@@ -101,15 +105,19 @@ func drawWaterfall(total int, sectors iter.Seq[waterfallSector], o WaterfallOpti
 		if len(heads) == o.Rows {
 			break
 		}
+		if s.hidden {
+			continue
+		}
 		h := headOf(s, o)
 		extent.widen(h.extent.start)
 		extent.widen(h.extent.end)
 		heads = append(heads, h)
 	}
-	c := canvas{o: o, glyphs: glyphsFor(o)}
+	c := canvas{pen: pen{width: o.Width, color: o.Color}, o: o, glyphs: glyphsFor(o)}
 	if extent == nowhere {
 		return []byte("nothing to draw: no event has a time\n")
 	}
+	extent.start, extent.end = max(extent.start, o.Scope.From), min(extent.end, o.Scope.Until())
 	lostUntil := 0 // the sectors before have seen a later one finish
 	for i, h := range heads {
 		if h.state == run.Finished {
@@ -129,13 +137,17 @@ func drawWaterfall(total int, sectors iter.Seq[waterfallSector], o WaterfallOpti
 	var gpus gpuLanes
 	n := 0
 	for s := range sectors {
-		if n < len(heads) {
-			c.sector(s, heads[n])
+		if !s.hidden {
+			if n < len(heads) {
+				c.sector(s, heads[n])
+			}
 			n++
 		}
-		gpus.add(s, extent)
+		if s.first <= extent.end {
+			gpus.add(s, extent)
+		}
 	}
-	if more := total - len(heads); more > 0 {
+	if more := n - len(heads); more > 0 {
 		c.more(more, len(heads))
 	}
 	c.rule()
@@ -228,34 +240,20 @@ func glyphsFor(o WaterfallOptions) glyphs {
 	return g
 }
 
-// A style is the SGR parameters of a stage: colours of the terminal's own
-// palette, which its user has chosen to be readable.
-type style string
-
-const (
-	styleNone      style = ""
-	styleSynthesis style = "36" // cyan
-	styleBoth      style = "32"
-	styleProving   style = "32" // green
-	styleDim       style = "2"
-	styleFailed    style = "1;31" // bold red
-)
-
 // A canvas collects the lines of a waterfall.
 type canvas struct {
+	pen
 	o      WaterfallOptions
 	glyphs glyphs
-	out    bytes.Buffer
 
-	label   int // columns of the labels, with the mark
-	mark    int // columns of the mark and the blank before it, 0 where no sector has one
-	plot    int // columns of the lanes
-	wall    int // columns of the wall times and percentages
-	start   int64
-	perCol  float64 // ms
-	extent  span
-	axis    axis
-	current style
+	label  int // columns of the labels, with the mark
+	mark   int // columns of the mark and the blank before it, 0 where no sector has one
+	plot   int // columns of the lanes
+	wall   int // columns of the wall times and percentages
+	start  int64
+	perCol float64 // ms
+	extent span
+	axis   axis
 
 	// Whether the legend must tell of them.
 	failed, unfinished, waiting, overlapping, hasGPUs, hasKernels bool
@@ -288,41 +286,6 @@ func (c *canvas) layOut(heads []laneHead, extent span) {
 		c.axis = newAxis(span{round, extent.end}, c.plot)
 	}
 	c.perCol = float64(c.axis.step) / float64(c.axis.columns)
-}
-
-// put writes text in a style.
-func (c *canvas) put(s style, text string) {
-	c.setStyle(s)
-	c.out.WriteString(text)
-}
-
-func (c *canvas) putRune(s style, r rune) {
-	c.setStyle(s)
-	c.out.WriteRune(r)
-}
-
-func (c *canvas) setStyle(s style) {
-	if !c.o.Color || s == c.current {
-		return
-	}
-	if c.current != styleNone {
-		c.out.WriteString("\x1b[0m")
-	}
-	if s != styleNone {
-		fmt.Fprintf(&c.out, "\x1b[%sm", string(s))
-	}
-	c.current = s
-}
-
-func (c *canvas) pad(n int) {
-	if n > 0 {
-		c.put(styleNone, strings.Repeat(" ", n))
-	}
-}
-
-func (c *canvas) endLine() {
-	c.setStyle(styleNone)
-	c.out.WriteByte('\n')
 }
 
 // header writes the axis.
@@ -404,7 +367,7 @@ func (c *canvas) sector(s waterfallSector, h laneHead) {
 	}
 	c.pad(gap)
 
-	l := newLane(c.plot, c.start, c.perCol)
+	l := newLane(c.plot, c.start, c.perCol, c.extent)
 	if s.admitted != run.Unknown {
 		first := nowhere
 		for p := range s.partitions {
@@ -418,7 +381,7 @@ func (c *canvas) sector(s waterfallSector, h laneHead) {
 		l.partition(p, h.until)
 	}
 	failed := -1
-	if h.failedAt != run.Unknown {
+	if h.failedAt >= c.extent.start && h.failedAt <= c.extent.end {
 		failed = c.column(h.failedAt)
 	}
 	for i, st := range l.columns() {
@@ -503,11 +466,12 @@ func (c *canvas) busy(name string, st style, spans []span, window span) {
 			c.putRune(st, levels[min(max(level, 1), len(levels))-1])
 		}
 	}
-	share := "-"
+	var share *float64
 	if window.end > window.start {
-		share = fmt.Sprintf("%.1f%%", 100*float64(total)/float64(window.end-window.start))
+		of := float64(total) / float64(window.end-window.start)
+		share = &of
 	}
-	c.put(styleNone, fmt.Sprintf("%*s", gap+c.wall, share))
+	c.put(styleNone, fmt.Sprintf("%*s", gap+c.wall, percent(share)))
 	c.endLine()
 }
 
@@ -529,7 +493,7 @@ func (c *canvas) legend() {
 		items = append(items, item{styleFailed, g.failed, "failed"})
 	}
 	items = append(items, item{text: "a column is " + formatSeconds(int64(math.Round(c.perCol)))})
-	c.wrap("  ", items...)
+	c.wrap("  ", styleDim, items...)
 	if c.hasGPUs {
 		text := "GPU lanes: " + string(g.levels) + " busy share of the column; % busy from first to last work"
 		if c.hasKernels {
@@ -537,48 +501,4 @@ func (c *canvas) legend() {
 		}
 		c.note(text)
 	}
-}
-
-// note writes a sentence.
-func (c *canvas) note(text string) {
-	var words []item
-	for w := range strings.FieldsSeq(text) {
-		words = append(words, item{text: w})
-	}
-	c.wrap(" ", words...)
-}
-
-// An item is a piece of text that stays on one line, after a glyph if it has
-// one.
-type item struct {
-	style style
-	glyph rune
-	text  string
-}
-
-// wrap writes the items, as many a line as fit.
-func (c *canvas) wrap(sep string, items ...item) {
-	at := 0
-	for _, it := range items {
-		n := utf8.RuneCountInString(it.text)
-		if it.glyph != 0 {
-			n += 2
-		}
-		switch {
-		case at == 0:
-		case at+len(sep)+n > c.o.Width:
-			c.endLine()
-			at = 0
-		default:
-			c.put(styleNone, sep)
-			at += len(sep)
-		}
-		if it.glyph != 0 {
-			c.putRune(it.style, it.glyph)
-			c.put(styleNone, " ")
-		}
-		c.put(styleDim, it.text)
-		at += n
-	}
-	c.endLine()
 }

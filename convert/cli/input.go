@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/report"
+	"github.com/provetrace/provetrace/convert/run"
+)
+
+// An input says how the logs that a command is called with are read.
+type input struct {
+	join    bool
+	epoch   string
+	workers int
+
+	at  time.Time // what epoch says
+	now bool
+}
+
+// flags adds the flags of the input to a command.
+func (in *input) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&in.join, "join", false, "read all LOGs as the pieces of one rotated log")
+	f.StringVar(&in.epoch, "epoch", "", "wall clock `TIME` of the engine's start, or now: the run ends now (default: as the log tells)")
+	f.IntVar(&in.workers, "gpu-workers-per-device", 0, "`N` GPU workers drive each device, where the log does not tell (default: all drive one)")
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if v := (*pflag.InvalidValueError)(nil); errors.As(err, &v) {
+			return fmt.Errorf("--%s cannot be %q: give %s", v.GetFlag().Name, v.GetValue(), map[string]string{
+				"int": "a number", "bool": "true or false",
+			}[v.GetFlag().Value.Type()])
+		}
+		return err
+	})
+	complete(c, "epoch", "now")
+}
+
+// complete completes a flag's value.
+func complete(c *cobra.Command, flag string, values ...string) {
+	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag does not exist
+	}
+}
+
+// check checks that no flag is empty, and those of the input.
+func (in *input) check(flags *pflag.FlagSet) error {
+	var empty error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" {
+			empty = fmt.Errorf("--%s is empty: give a value, or leave it out", f.Name)
+		}
+	})
+	if empty != nil {
+		return empty
+	}
+	if flags.Changed("gpu-workers-per-device") && in.workers < 1 {
+		return fmt.Errorf("--gpu-workers-per-device %d is less than 1", in.workers)
+	}
+	if in.epoch != "" {
+		var err error
+		if in.at, in.now, err = convert.ParseEpoch(in.epoch); err != nil {
+			return fmt.Errorf("--epoch: %w", err)
+		}
+	}
+	return nil
+}
+
+// read yields the runs of a log. An error comes last.
+func (in *input) read(ctx context.Context, log *convert.Log) iter.Seq2[*run.Run, error] {
+	o := run.Options{WorkersPerDevice: in.workers, Epoch: in.at, EndNow: in.now}
+	return run.Read(ctx, log.Name, o, log.Sources...)
+}
+
+// warnOfPieces says if logs that are read one by one look like pieces of one.
+func warnOfPieces(w io.Writer, logs []*convert.Log) {
+	if older, newer, ok := convert.Rotated(logs); ok {
+		fmt.Fprintf(w, "provetrace: %s and %s look like pieces of one rotated log: with --join they are read as one\n",
+			report.Sanitize(older), report.Sanitize(newer))
+	}
+}
+
+// notALog returns an error if an output is a file that is to be read.
+func notALog(output string, logs []*convert.Log) error {
+	info, err := os.Stat(output)
+	if err != nil {
+		return nil
+	}
+	for _, l := range logs {
+		if info.Mode().IsRegular() && l.Reads(info) {
+			return usageError{fmt.Errorf("--output %s is one of the logs: give another name", output)}
+		}
+	}
+	return nil
+}
+
+// nothingIn returns an error if a log that was read has no sectors.
+func nothingIn(log *convert.Log, sectors int) error {
+	switch {
+	case sectors > 0:
+		return nil
+	case log.Read() == 0:
+		return fmt.Errorf("%s is empty", log.Name)
+	default:
+		return fmt.Errorf("no TIMELINE event in %s: is it the engine's standard error?", log.Name)
+	}
+}
+
+// readError says what could not be read of a log, and what became of the rest.
+func readError(err error, inPart bool, become string) error {
+	text := strings.TrimPrefix(err.Error(), "timeline: ") // the package
+	if inPart {
+		text += "; what stands before it is " + become
+	}
+	return errors.New(text)
+}

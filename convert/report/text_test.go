@@ -1,0 +1,110 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/provetrace/provetrace/convert/figures"
+	"github.com/provetrace/provetrace/convert/run"
+)
+
+// TestText holds the reports on fixtures against golden files.
+func TestText(t *testing.T) {
+	for _, test := range []struct {
+		fixture string
+		o       TextOptions
+		name    string
+	}{
+		{"standard", TextOptions{Width: 80}, "standard-80"},
+		{"standard", TextOptions{Width: 40}, "standard-40"},
+		{"dual_worker", TextOptions{Width: 80}, "dual_worker-80"},
+		{"dual_worker_noisy", TextOptions{Width: 80}, "dual_worker_noisy-80"},
+		{"dual_worker_noisy", TextOptions{Width: 80, Color: true}, "dual_worker_noisy-80-color"},
+		{"single_worker", TextOptions{Width: 80}, "single_worker-80"},
+		{"few_workers", TextOptions{Width: 80, ASCII: true}, "few_workers-80-ascii"},
+		{"split", TextOptions{Width: 80, Rows: 3}, "split-80-rows"},
+		{"split", TextOptions{Width: 200}, "split-200"},
+		{"two_gpus", TextOptions{Width: 200}, "two_gpus-200"},
+		{"snap", TextOptions{Width: 80, Scope: figures.Scope{From: 90_000, To: 180_000}}, "snap-80-scope"},
+		{"failure", TextOptions{Width: 80}, "failure-80"},
+		{"failure", TextOptions{Width: 80, Scope: figures.Scope{From: 69_369, To: 116_543, Only: labelled("4202")}}, "failure-80-sector"},
+		{"dirty_truncated", TextOptions{Width: 80}, "dirty_truncated-80"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := readRun(t, test.fixture)
+			if err := Text(&out, r, figures.Within(r, test.o.Scope), test.o); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("text", test.name+".txt"), out.Bytes())
+			if !test.o.Color {
+				checkWidth(t, out.String(), test.o.Width)
+			}
+		})
+	}
+}
+
+func labelled(label string) func(*run.Sector) bool {
+	return func(s *run.Sector) bool { return s.Label() == label }
+}
+
+func checkWidth(t *testing.T, text string, width int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := textWidth(strings.TrimSuffix(line, "\n")); n > width {
+			t.Errorf("a line of %d columns, more than %d: %s", n, width, line)
+		}
+	}
+}
+
+// Every run gets a report, whatever it lacks.
+func TestTextOfLittle(t *testing.T) {
+	for _, log := range []string{
+		"TIMELINE,5,SYNTH_START,a,partition=0\n",
+		"TIMELINE,5,GPU_END,a,worker=0,partition=0,gpu_ms=3\n",
+		"TIMELINE,5,GPU_PICKUP,a,worker=0,partition=0\n",
+		"TIMELINE,0,SYNTH_START,a,partition=0\nTIMELINE,0,SYNTH_END,a,partition=0,synth_ms=0\nTIMELINE,0,GPU_PICKUP,a,worker=0,partition=0\n" +
+			"TIMELINE,0,GPU_START,a,worker=0,partition=0\nTIMELINE,0,GPU_END,a,worker=0,partition=0,gpu_ms=0\n",
+	} {
+		for r, err := range run.Read(t.Context(), "little.log", run.Options{}, run.Source{
+			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil },
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			f := figures.Of(r)
+			if err := Text(&out, r, f, TextOptions{Width: 60}); err != nil {
+				t.Fatal(err)
+			}
+			checkWidth(t, out.String(), 60)
+			if text := out.String(); strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
+				t.Errorf("a report on %q:\n%s", log, text)
+			}
+		}
+	}
+}
+
+// TestVerdict holds what is said of each bound.
+func TestVerdict(t *testing.T) {
+	for _, test := range []struct{ fixture, bound, says string }{
+		{"standard", "synthesis", "Synthesis is the limit"},
+		{"few_workers", "synthesis", "Synthesis is the limit"},
+		{"dual_worker", "gpu", "cannot tell"},
+		{"dual_worker_noisy", "gpu", "GPU-bound: GPU 0 was busy 95.2% of its active window, its kernels 90.3%"},
+		{"single_worker", "gpu-worker", "The GPU workers are the limit, not the device"},
+	} {
+		f := figures.Of(readRun(t, test.fixture))
+		v := VerdictOf(f)
+		if string(f.Verdict.Bound) != test.bound || !strings.Contains(v.Reason, test.says) {
+			t.Errorf("%s is bound by %q: %s", test.fixture, f.Verdict.Bound, v.Reason)
+		}
+		if all := fmt.Sprint(v); strings.Contains(all, "70") && test.fixture == "dual_worker" {
+			t.Errorf("%s", all)
+		}
+	}
+}
