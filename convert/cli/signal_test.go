@@ -171,7 +171,7 @@ func TestNamedPipe(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- os.WriteFile(pipe, get(t, dir, "failure.log"), 0) }()
 	r := provetrace(t, dir, "convert", "pipe", "-o", "spans.json")
-	if r.code != 0 || !strings.Contains(r.stdout, "\n222 spans delivered") {
+	if r.code != 0 || !strings.Contains(r.stdout, "\n223 spans delivered") {
 		t.Errorf("%+v", r)
 	}
 	if err := <-written; err != nil {
