@@ -12,12 +12,12 @@ import (
 // synthesize is a synthesis worker.
 func (p *Pipeline) synthesize(worker int) {
 	for u := p.nextToSynthesize(); u != nil; u = p.nextToSynthesize() {
-		err := p.build(worker, u)
+		at, err := p.build(worker, u)
 		p.mu.Lock()
 		p.counts.Synthesizing--
 		p.mu.Unlock()
 		if err != nil {
-			p.end(u, time.Now(), err)
+			p.end(u, at, err)
 			continue
 		}
 		p.offer(u)
@@ -55,8 +55,8 @@ func (p *Pipeline) nextToSynthesize() *unit {
 	}
 }
 
-// build synthesizes a unit.
-func (p *Pipeline) build(worker int, u *unit) error {
+// build synthesizes a unit. It returns when that ended.
+func (p *Pipeline) build(worker int, u *unit) (at time.Time, err error) {
 	s := u.s
 	now := time.Now()
 	if p.o.Mode == Sector {
@@ -82,12 +82,12 @@ func (p *Pipeline) build(worker int, u *unit) error {
 			err = fmt.Errorf("partition %d: synthesis: %w", partition, err)
 			part.Fail(now, err)
 			synthesis.Fail(now, err)
-			return err
+			return now, err
 		}
 		part.End(now)
 	}
 	synthesis.End(now)
-	return nil
+	return now, nil
 }
 
 // offer puts a unit into the queue, or hands it to a worker that is idle, and

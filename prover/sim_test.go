@@ -1,0 +1,243 @@
+package prover_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/prover"
+	"github.com/provetrace/provetrace/prover/backend/sim"
+	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/timeline"
+)
+
+// A simulation is a pipeline over simulated devices, with its spans and its
+// journal.
+type simulation struct {
+	*prover.Pipeline
+	b       *sim.Backend
+	rec     *tracing.Recorder
+	spans   *spans
+	journal bytes.Buffer // of the recorder's goroutine, until it is closed
+}
+
+func simulate(t testing.TB, so sim.Options, o prover.Options) *simulation {
+	t.Helper()
+	s := &simulation{spans: newSpans()}
+	var err error
+	s.b, err = sim.New(so)
+	require.NoError(t, err)
+	s.rec = tracing.NewRecorder(s.spans, tracing.RecorderOptions{Backend: s.b.Name(), Devices: infos(s.b), Journal: &s.journal})
+	o.Backend, o.Recorder = s.b, s.rec
+	s.Pipeline = mustNew(t, o)
+	return s
+}
+
+func (s *simulation) close(t testing.TB) {
+	t.Helper()
+	require.NoError(t, s.Close())
+	s.rec.Close(time.Time{})
+	require.NoError(t, s.rec.JournalErr())
+}
+
+// prove proves a simulated sector.
+func (s *simulation) prove(ctx context.Context, job string, partitions int) error {
+	proofs, err := s.Prove(ctx, prover.Job{ID: job, ProofKind: "porep-c2", Statement: s.b.Statement(job, partitions)})
+	if err == nil && len(proofs) != partitions {
+		return fmt.Errorf("%d proofs", len(proofs))
+	}
+	return err
+}
+
+// converted returns the run that the journal holds.
+func (s *simulation) converted(t testing.TB) *run.Run {
+	t.Helper()
+	var runs []*run.Run
+	for r, err := range run.Read(t.Context(), "journal", run.Options{}, run.Source{Name: "journal", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(s.journal.Bytes())), nil
+	}}) {
+		require.NoError(t, err)
+		runs = append(runs, r)
+	}
+	require.Len(t, runs, 1)
+	require.Zero(t, runs[0].Input.Malformed)
+	require.Zero(t, runs[0].Input.Duplicates)
+	return runs[0]
+}
+
+// TestSoak proves 200 sectors with faults, panics and cancellations.
+func TestSoak(t *testing.T) {
+	for _, mode := range []prover.Mode{prover.Partition, prover.Sector} {
+		t.Run(mode.String(), func(t *testing.T) {
+			profile, err := sim.ProfileNamed("partition")
+			require.NoError(t, err)
+			s := simulate(t,
+				sim.Options{Durations: profile.Durations(1), Devices: 2, Scale: 1. / 20_000, Faults: sim.Faults{Seed: 2, Errors: 0.008, Panics: 0.004}},
+				prover.Options{Mode: mode, SynthesisWorkers: 20, Queue: 6, Memory: 300, PartitionBytes: 10})
+			const sectors = 200
+			var mu sync.Mutex
+			count := make(map[string]int)
+			gaveUp := errors.New("given up")
+			var all sync.WaitGroup
+			for i := range sectors {
+				rnd := rand.New(rand.NewPCG(uint64(i), 3))
+				all.Go(func() {
+					time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					if rnd.IntN(4) == 0 {
+						defer time.AfterFunc(time.Duration(rnd.IntN(100))*time.Millisecond, func() { cancel(gaveUp) }).Stop()
+					}
+					err := s.prove(ctx, fmt.Sprintf("porep-1000-%d", i), 10)
+					var caught *prover.Panic
+					outcome := ""
+					switch {
+					case err == nil:
+						outcome = "proved"
+					case errors.Is(err, gaveUp):
+						outcome = "given up"
+					case errors.As(err, &caught):
+						outcome = "panic"
+					default:
+						outcome = "fault"
+						assert.ErrorContains(t, err, "simulated fault")
+					}
+					mu.Lock()
+					count[outcome]++
+					mu.Unlock()
+				})
+			}
+			all.Wait()
+			s.close(t)
+			require.Equal(t, sectors, count["proved"]+count["given up"]+count["panic"]+count["fault"])
+			for _, outcome := range []string{"proved", "given up", "panic", "fault"} {
+				require.Positive(t, count[outcome], outcome)
+			}
+			stats := s.Stats()
+			require.Equal(t, prover.Stats{Proved: stats.Proved}, stats)
+			require.GreaterOrEqual(t, stats.Proved, 10*count["proved"])
+
+			all200 := s.spans.sectors(t)
+			require.Len(t, all200, sectors)
+			s.checkDevices(t)
+			s.checkJournal(t, all200)
+		})
+	}
+}
+
+// checkDevices requires that the phases of a device never overlap.
+func (s *simulation) checkDevices(t testing.TB) {
+	t.Helper()
+	phases := make(map[int64][]*node)
+	for _, x := range s.spans.Ended() {
+		switch x.Name() {
+		case tracing.SpanNTTMSMH, tracing.SpanBatchAdd, tracing.SpanTailMSM:
+			n := &node{ReadOnlySpan: x}
+			device, ok := n.attr(tracing.DeviceOrdinal)
+			require.True(t, ok)
+			phases[device.AsInt64()] = append(phases[device.AsInt64()], n)
+		}
+	}
+	require.Len(t, phases, len(s.b.Devices()))
+	for _, all := range phases {
+		slices.SortFunc(all, func(a, b *node) int {
+			return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()))
+		})
+		for i, n := range all[1:] {
+			require.False(t, n.StartTime().Before(all[i].EndTime()), "%s and %s overlap", all[i].Name(), n.Name())
+		}
+	}
+}
+
+// checkJournal requires that the journal, converted, has the tree of the spans:
+// the same partitions, workers, devices and ends, at the same times to 1 ms, as
+// well as the wall clock.
+func (s *simulation) checkJournal(t testing.TB, sectors map[string]*node) {
+	t.Helper()
+	r := s.converted(t)
+	require.Equal(t, run.EpochEngineLog, r.Epoch.Source)
+	start, err := time.Parse(time.RFC3339Nano, strings.Fields(s.journal.String())[0])
+	require.NoError(t, err)
+	require.Less(t, r.Epoch.Time.Sub(start).Abs(), time.Millisecond)
+	near := func(what string, wall time.Time, ms int64) {
+		t.Helper()
+		require.InDelta(t, wall.Sub(start).Milliseconds(), ms, 1, what)
+	}
+	begun := 0
+	for _, n := range sectors {
+		if len(n.children) > 0 {
+			begun++
+		}
+	}
+	require.Len(t, r.Sectors, begun)
+	for _, got := range r.Sectors {
+		n := sectors[got.Job]
+		require.NotNil(t, n, got.Job)
+		reason, failed := got.Failed()
+		require.Equal(t, n.Status().Code == codes.Error, failed)
+		if failed {
+			require.NotEmpty(t, reason)
+		}
+		parts := make(map[int]*node)
+		for _, c := range n.children {
+			if index, ok := c.attr(tracing.PartitionIndex); ok {
+				parts[int(index.AsInt64())] = c
+			}
+		}
+		if len(parts) == 0 {
+			parts[timeline.WholeSector] = n
+		} else {
+			require.Equal(t, 10, got.Count)
+		}
+		require.Equal(t, len(parts), got.Len())
+		for p := range got.Partitions() {
+			what := fmt.Sprint(got.Job, " ", p.Index)
+			c := parts[p.Index]
+			require.NotNil(t, c, what)
+			state := run.Finished
+			if _, skipped := c.attr(tracing.PartitionSkipped); skipped {
+				state = run.Skipped
+			} else if c.Status().Code == codes.Error && (p.Index >= 0 || len(c.named(tracing.SpanVerify)) == 0) {
+				state = run.Failed
+				require.Equal(t, c.Status().Description, p.Failure)
+			}
+			if p.Index >= 0 || state != run.Failed {
+				require.Equal(t, state, p.State, what)
+			}
+			for _, phase := range []struct {
+				name     string
+				from, to run.Boundary
+			}{{tracing.SpanSynthesis, run.SynthStart, run.SynthEnd}, {tracing.SpanQueueWait, run.Queued, run.PickedUp}, {tracing.SpanProve, run.GPUStart, run.GPUEnd}} {
+				what := what + " " + phase.name
+				spans := c.named(phase.name)
+				require.LessOrEqual(t, len(spans), 1, what)
+				require.Equal(t, len(spans) == 1, p.Known(phase.from), what)
+				require.Equal(t, len(spans) == 1, p.Known(phase.to), what)
+				if len(spans) == 0 {
+					continue
+				}
+				near(what+" start", spans[0].StartTime(), p.Times[phase.from])
+				near(what+" end", spans[0].EndTime(), p.Times[phase.to])
+				if phase.name == tracing.SpanProve {
+					worker, _ := spans[0].attr(tracing.GPUWorker)
+					device, _ := spans[0].attr(tracing.DeviceOrdinal)
+					require.Equal(t, []int64{worker.AsInt64(), device.AsInt64()}, []int64{int64(p.Worker), int64(p.Device)}, what)
+				}
+			}
+		}
+	}
+}
