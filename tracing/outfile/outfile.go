@@ -55,7 +55,11 @@ func Create(what, name string) (*File, error) {
 	default:
 		// Not os.CreateTemp, whose files only their owner may read.
 		f.temp = filepath.Join(filepath.Dir(f.target), "."+filepath.Base(f.target)+"."+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
+		replaces := err == nil
 		f.file, err = os.OpenFile(f.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil && replaces {
+			f.file.Chmod(info.Mode().Perm()) // who may not read what is replaced may not read this
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot write %s to %s: %w", what, name, Cause(err))
