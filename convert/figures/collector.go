@@ -23,8 +23,8 @@ func Within(r *run.Run, s Scope) *Figures {
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
 	}
-	c := collector{f: f, scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: []phase{
-		{name: tracing.SpanSynthesis}, {name: tracing.SpanQueueWait}, {name: tracing.SpanProve},
+	c := collector{f: f, scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: [...]phase{
+		inSynthesis: {name: tracing.SpanSynthesis}, inQueue: {name: tracing.SpanQueueWait}, onGPU: {name: tracing.SpanProve},
 	}}
 	for _, d := range r.Devices {
 		c.device(d.Ordinal).workers = d.Workers
@@ -36,9 +36,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	c.proofs()
 	var syntheses sync.WaitGroup
 	syntheses.Go(func() { f.Synthesis = c.concurrency(r) })
-	for _, p := range c.phases {
-		f.Phases = append(f.Phases, Phase{p.name, newDistribution(p.ms)})
-	}
+	f.Phases = c.phasesInOrder()
 	c.gpus()
 	c.causes(r)
 	syntheses.Wait()
@@ -57,8 +55,10 @@ type collector struct {
 	startless      bool      // some synthesis start is not known
 	syntheses      intervals // cut to the scope
 	devices        map[int]*device
-	latest         *device // that worked
-	phases         []phase
+	latest         *device  // that worked
+	phases         [3]phase // by stage
+	inSynthesis    []phase  // inside a synthesis
+	inProof        []phase  // inside a GPU interval
 	whole          []proof
 	stages         [3]intervals // of one sector
 	times          []int64      // that rows point into
@@ -70,6 +70,11 @@ const (
 	inQueue
 	onGPU
 )
+
+// boundaries are where a partition enters and leaves the stages.
+var boundaries = [...][2]run.Boundary{
+	inSynthesis: {run.SynthStart, run.SynthEnd}, inQueue: {run.Queued, run.PickedUp}, onGPU: {run.GPUStart, run.GPUEnd},
+}
 
 // A device gathers the work of a GPU.
 type device struct {
@@ -143,7 +148,7 @@ func (c *collector) sector(s *run.Sector) {
 		if selected && state != run.Failed && p.State == run.Finished && c.scope.holds(p.Times[run.GPUEnd]) {
 			c.durations(&p)
 		}
-		for i, b := range [...][2]run.Boundary{{run.SynthStart, run.SynthEnd}, {run.Queued, run.PickedUp}, {run.GPUStart, run.GPUEnd}} {
+		for i, b := range boundaries {
 			if p.Known(b[0]) && p.Known(b[1]) {
 				c.stages[i].add(p.Times[b[0]], p.Times[b[1]])
 			}
@@ -295,25 +300,46 @@ func OnDevice(phase string) bool {
 
 // durations adds how long the phases of a finished partition took.
 func (c *collector) durations(p *run.Partition) {
-	for i, b := range [...][2]run.Boundary{{run.SynthStart, run.SynthEnd}, {run.Queued, run.PickedUp}, {run.GPUStart, run.GPUEnd}} {
+	for i, b := range boundaries {
 		if p.Known(b[0]) && p.Known(b[1]) {
 			c.phases[i].ms = append(c.phases[i].ms, int32(p.Times[b[1]]-p.Times[b[0]]))
 		}
 	}
+	for in := range p.SynthesisPhases() {
+		c.inSynthesis = addTo(c.inSynthesis, in)
+	}
 	for in := range p.Phases() {
-		ph := c.phase(in.Name)
-		ph.ms = append(ph.ms, int32(in.End-in.Start))
+		c.inProof = addTo(c.inProof, in)
 	}
 }
 
-func (c *collector) phase(name string) *phase {
-	for i := range c.phases {
-		if c.phases[i].name == name {
-			return &c.phases[i]
+// addTo adds how long a phase took to those of its name.
+func addTo(phases []phase, in run.Phase) []phase {
+	i := 0
+	for i < len(phases) && phases[i].name != in.Name {
+		i++
+	}
+	if i == len(phases) {
+		phases = append(phases, phase{name: in.Name})
+	}
+	phases[i].ms = append(phases[i].ms, int32(in.End-in.Start))
+	return phases
+}
+
+// phasesInOrder returns the distributions of all phases, in the order in which a
+// partition goes through them.
+func (c *collector) phasesInOrder() Phases {
+	var all Phases
+	add := func(inside bool, phases ...phase) {
+		for _, p := range phases {
+			all = append(all, Phase{p.name, inside, newDistribution(p.ms)})
 		}
 	}
-	c.phases = append(c.phases, phase{name: name})
-	return &c.phases[len(c.phases)-1]
+	add(false, c.phases[inSynthesis])
+	add(true, c.inSynthesis...)
+	add(false, c.phases[inQueue], c.phases[onGPU])
+	add(true, c.inProof...)
+	return all
 }
 
 // proofs settles what whole proofs tell.

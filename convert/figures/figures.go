@@ -147,7 +147,8 @@ type Phases []Phase
 // A Phase is how long a phase took, over the finished partitions of sectors
 // that did not fail.
 type Phase struct {
-	Name string `json:"-"`
+	Name   string `json:"-"`
+	Inside bool   `json:"-"` // it is a part of the one before it that is not
 	Distribution
 }
 

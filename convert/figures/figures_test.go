@@ -103,7 +103,8 @@ func ofFigures(f *figures.Figures) truth {
 	for _, t := range f.Transitions {
 		got.Transitions = append(got.Transitions, transition{t.From, t.To, t.CrossSectorGapMS, *t.SynthesisReadinessMS})
 	}
-	for _, p := range f.Phases[:3] {
+	for _, name := range []string{"synthesis", "queue wait", "gpu prove"} {
+		p := f.Phases.Named(name)
 		got.Phases[p.Name] = phase{p.N, *p.MeanMS, *p.MinMS, *p.MaxMS}
 	}
 	return got

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
-	"github.com/provetrace/provetrace/tracing"
 )
 
 // A stage is what a sector is in.
@@ -146,7 +146,7 @@ func (g *gpuLanes) add(s waterfallSector, extent span) {
 		d.proofs++
 		timed := false
 		for ph := range p.Phases() {
-			if onDevice(ph.Name) {
+			if figures.OnDevice(ph.Name) {
 				d.kernels.add(span{ph.Start, ph.End}, extent)
 				timed = true
 			}
@@ -168,16 +168,6 @@ func (g *gpuLanes) ordinals() []int {
 		return cmp.Compare(uint(a), uint(b))
 	})
 	return ns
-}
-
-// onDevice reports whether a phase of a proof is work of the device: neither a
-// wait nor the CPU's part.
-func onDevice(phase string) bool {
-	switch phase {
-	case tracing.SpanPrepare, tracing.SpanDeviceWait, tracing.SpanBG2MSM:
-		return false
-	}
-	return true
 }
 
 // A union is a set of times, kept as spans. What overlaps is merged whenever

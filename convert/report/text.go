@@ -9,6 +9,7 @@ import (
 
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
 	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
@@ -300,13 +301,13 @@ func clock(ms int64) string {
 
 func (t *text) phases() *table {
 	tb := &table{title: "phase", head: []string{"n", "mean", "p50", "p95", "min", "max"}}
-	for i, p := range t.f.Phases {
+	for _, p := range t.f.Phases {
 		if p.N == 0 {
 			continue
 		}
 		name := p.Name
-		if i >= 3 {
-			name = "  " + name // inside the GPU's interval
+		if p.Inside {
+			name = "  " + name
 		}
 		mean := int64(*p.MeanMS + 0.5)
 		tb.add(name, grouped(p.N), ms(&mean), ms(p.P50MS), ms(p.P95MS), ms(p.MinMS), ms(p.MaxMS))
@@ -330,7 +331,7 @@ func (t *text) syntheses() {
 	}
 	t.endLine()
 	told := fmt.Sprintf("%.1f syntheses ran at once on average, at most %d.", *c.Mean, c.Max)
-	if p := t.f.Phases[0]; c.Correlation != nil && *c.Correlation >= slowsFrom && p.N >= slowsOver {
+	if p := t.f.Phases.Named(tracing.SpanSynthesis); c.Correlation != nil && *c.Correlation >= slowsFrom && p.N >= slowsOver {
 		told += fmt.Sprintf(" They slow each other: one takes %s longer for each further one beside it (correlation %.2f).",
 			formatSeconds(int64(*c.SlopeMS+0.5)), *c.Correlation)
 	}
