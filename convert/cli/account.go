@@ -306,12 +306,20 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 	if in.Inferred > 0 {
 		inferred = count(in.Inferred, "time") + " inferred"
 	}
+	read := count(in.Events, "event") + " in " + count(in.Lines, "line")
+	if in.Messages > 0 {
+		read = count(in.Events, "span") + " in " + count(in.Messages, "message")
+	}
 	p.fact(w, "read", strings.Join(nonEmpty(
-		count(in.Events, "event")+" in "+count(in.Lines, "line"),
+		read, some(in.Foreign, "of other programs"),
 		some(in.Malformed, "malformed"), some(in.Stitched, "stitched"), some(in.Duplicates, "repeated"),
 		inferred, timingsText(in)), ", "))
 	for _, m := range in.Problems {
-		p.fact(w, "", fmt.Sprintf("line %d: %s: %s", m.Line, m.What, report.Sanitize(m.Text)))
+		text := m.Place() + ": " + report.Sanitize(m.What)
+		if m.Text != "" {
+			text += ": " + report.Sanitize(m.Text)
+		}
+		p.fact(w, "", text)
 	}
 	if more := in.Malformed - int64(len(in.Problems)); more > 0 && len(in.Problems) > 0 {
 		p.fact(w, "", fmt.Sprintf("and %d more", more))
@@ -374,6 +382,8 @@ func epochText(e epochAccount) string {
 		return "if it ended when the log's next run began" + noClock
 	case run.EpochNow:
 		return "moved so that the run ends now"
+	case run.EpochSpans:
+		return "by the spans' own times"
 	default:
 		return "as given"
 	}

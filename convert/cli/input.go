@@ -76,10 +76,10 @@ func (in *input) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// read yields the runs of a log. An error comes last.
+// read yields the runs of a log, or of a file of spans. An error comes last.
 func (in *input) read(ctx context.Context, log *convert.Log) iter.Seq2[*run.Run, error] {
 	o := run.Options{WorkersPerDevice: in.workers, Epoch: in.at, EndNow: in.now}
-	return run.Read(ctx, log.Name, o, log.Sources...)
+	return convert.Read(ctx, log, o)
 }
 
 // warnOfPieces says if logs that are read one by one look like pieces of one.

@@ -75,9 +75,9 @@ const (
 // Input counts what was read for a run. Every line of a log with the marker is
 // an event, part of a stitched one, or malformed.
 //
-// Of a file of spans, a line is a message, an event a span of the contract, and
-// malformed is a message, a span or a sector that cannot be read. What cannot
-// be told apart by run is counted for the first of the file.
+// Of a file of spans, an event is a span of the contract, and malformed is a
+// message, a span or a sector that cannot be read. What cannot be told apart by
+// run is counted for the first of the file.
 type Input struct {
 	Bytes      int64 `json:"bytes"`
 	Lines      int64 `json:"lines"`
@@ -89,7 +89,8 @@ type Input struct {
 	Timings    int64 `json:"timings"`    // groups of CUDA timings given to a partition
 	Orphans    int64 `json:"orphans"`    // groups of CUDA timings that fit no partition, or more than one
 
-	Foreign int64 `json:"foreign,omitempty"` // spans that are not of the contract
+	Messages int64 `json:"messages,omitempty"` // of files of spans, in place of lines
+	Foreign  int64 `json:"foreign,omitempty"`  // spans that are not of the contract
 
 	Problems []Problem `json:"problems,omitempty"` // the first of what is malformed
 }

@@ -172,7 +172,7 @@ func (g *gatherer) read(ctx context.Context, s Source) error {
 		case err != nil:
 			return fmt.Errorf("cannot read %s behind %s: %w", s.Name, g.at.Place(), err)
 		}
-		g.input.Lines++
+		g.input.Messages++
 		g.turn++
 		g.add(traces, m.format == formatJaeger)
 		if g.held > g.room {
@@ -399,7 +399,7 @@ func (g *gatherer) finish(name string) []*Run {
 			r.Name = name + "#" + strconv.Itoa(i+1)
 		} else {
 			in := &g.input
-			r.Input.Bytes, r.Input.Lines, r.Input.Foreign = in.Bytes, in.Lines, in.Foreign
+			r.Input.Bytes, r.Input.Messages, r.Input.Foreign = in.Bytes, in.Messages, in.Foreign
 			r.Input.Malformed, r.Input.Problems = in.Malformed, in.Problems
 			r.Input.Duplicates += in.Duplicates
 		}
