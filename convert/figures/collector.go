@@ -363,18 +363,14 @@ func (c *collector) proofs() {
 		row.CrossSectorGapMS, row.SynthesisReadinessMS = c.known(t.CrossSectorGapMS), t.SynthesisReadinessMS
 		f.Transitions = append(f.Transitions, t)
 	}
-	if first, last := c.steady(); f.Proofs > 1 {
-		f.SecondsPerProof.Steady = known(float64(last-first) / float64(f.Proofs-1) / 1000)
-	}
-}
-
-// steady returns when the first and the last whole proof ended.
-func (c *collector) steady() (first, last int64) {
-	first, last = run.Unknown, run.Unknown
+	f.ProofEnds = make([]int64, f.Proofs)
 	for i := range c.whole {
-		first, last = earlier(first, c.whole[i].end), max(last, c.whole[i].end)
+		f.ProofEnds[i] = c.whole[i].end
 	}
-	return first, last
+	sortTimes(f.ProofEnds)
+	if n := f.Proofs; n > 1 {
+		f.SecondsPerProof.Steady = known(float64(f.ProofEnds[n-1]-f.ProofEnds[0]) / float64(n-1) / 1000)
+	}
 }
 
 // gpus settles what the devices did.

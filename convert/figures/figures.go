@@ -35,6 +35,9 @@ type Figures struct {
 	ColdStartMS     *int64          `json:"cold_start_ms"` // first synthesis start to first GPU start
 	SecondsPerProof SecondsPerProof `json:"seconds_per_proof"`
 
+	// ProofEnds are when whole proofs ended, in ms of the run's clock, ascending.
+	ProofEnds []int64 `json:"-"`
+
 	GPUs        []GPU        `json:"gpus"` // by ordinal, an unknown one last
 	Transitions []Transition `json:"transitions"`
 	Phases      Phases       `json:"phases"`

@@ -58,3 +58,18 @@ func (s Scope) cut(start, end int64) (int64, int64, bool) {
 	}
 	return max(start, s.From), min(end, to), true
 }
+
+// Sectors returns the sectors of a run that the scope has, by their first
+// event.
+func (s Scope) Sectors(r *run.Run) []*run.Sector {
+	if s.Only == nil && s.From == 0 && s.To == 0 {
+		return r.Sectors
+	}
+	var in []*run.Sector
+	for _, sector := range r.Sectors {
+		if s.Has(sector) {
+			in = append(in, sector)
+		}
+	}
+	return in
+}

@@ -53,13 +53,14 @@ var bounds = map[Cause]Bound{
 // work, so that the run is shorter by their mean.
 func (c *collector) removes(loses func(g *GPU, from, to int64) (ms int64, known bool)) {
 	f := c.f
-	from, to := c.steady()
+	var from, to int64
 	per, proofs := f.SecondsPerProof.Steady, f.Proofs-1
-	if per == nil {
-		from, to = 0, maxMS
-		per, proofs = f.SecondsPerProof.Overall, f.Proofs
-	}
-	if per == nil {
+	switch {
+	case per != nil:
+		from, to = f.ProofEnds[0], f.ProofEnds[proofs]
+	case f.SecondsPerProof.Overall != nil:
+		to, per, proofs = maxMS, f.SecondsPerProof.Overall, f.Proofs
+	default:
 		return
 	}
 	var lost, devices int64

@@ -1,0 +1,80 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Limit is a condition on a figure that is not to hold: of the value itself,
+// or of its change against the first set.
+type Limit struct {
+	Text   string // as it was given
+	Figure string
+	below  bool    // the value is not to be below the bound, else not above
+	equal  bool    // nor equal to it
+	change bool    // the bound is of the change
+	bound  float64 // in the figure's unit, or relative
+}
+
+// limit matches FIGURE, an operator, and a number with a percent sign or not.
+var limit = regexp.MustCompile(`^\s*([a-z][a-z0-9_. -]*?)\s*([<>]=?)\s*([-+]?[0-9]*\.?[0-9]+)\s*(%?)\s*$`)
+
+// ParseLimit reads a condition such as seconds_per_proof.steady>+3%, of the
+// change, or utilization_active<0.9, of the value.
+func ParseLimit(s string) (Limit, error) {
+	m := limit.FindStringSubmatch(s)
+	if m == nil {
+		return Limit{}, fmt.Errorf("%q is not a condition: give a figure, < or >, and a value or a change, such as %s>+3%%", s, Steady)
+	}
+	l := Limit{Text: strings.TrimSpace(s), Figure: m[1], below: m[2][0] == '<', equal: len(m[2]) == 2, change: m[4] != ""}
+	var err error
+	if l.bound, err = strconv.ParseFloat(m[3], 64); err != nil || math.IsInf(l.bound, 0) {
+		return Limit{}, fmt.Errorf("%q has the number %s, which is too large", s, m[3])
+	}
+	if l.change {
+		l.bound /= 100
+	}
+	isPhase := strings.HasPrefix(l.Figure, Phase) && (strings.HasSuffix(l.Figure, P50) || strings.HasSuffix(l.Figure, P95))
+	if !isPhase && !slices.Contains(Names(), l.Figure) {
+		return Limit{}, fmt.Errorf("%q is of a figure that there is not: give one of %s", s, strings.Join(Names(), ", "))
+	}
+	return l, nil
+}
+
+// A Breach is a limit that holds for a set.
+type Breach struct {
+	Limit
+	Set   string
+	Value float64
+	// Change is against the first set; nil where that is not known.
+	Change *float64
+}
+
+// Check returns for which sets, beside the first, a limit holds. A figure that
+// is not known is an error.
+func (c *Comparison) Check(l Limit) ([]Breach, error) {
+	f := c.Named(l.Figure)
+	var breaches []Breach
+	for i := 1; i < len(c.Sets); i++ {
+		name := c.Sets[i].Name
+		if f == nil || f.Of[i].Center == nil {
+			return nil, fmt.Errorf("%s of %s is not known, so that %q cannot be checked", l.Figure, name, l.Text)
+		}
+		v := &f.Of[i]
+		got := *v.Center
+		if l.change {
+			if v.Change == nil {
+				return nil, fmt.Errorf("the change of %s from %s to %s is not known, so that %q cannot be checked", l.Figure, c.Sets[0].Name, name, l.Text)
+			}
+			got = *v.Change
+		}
+		if l.equal && got == l.bound || l.below && got < l.bound || !l.below && got > l.bound {
+			breaches = append(breaches, Breach{l, name, *v.Center, v.Change})
+		}
+	}
+	return breaches, nil
+}
