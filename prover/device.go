@@ -3,6 +3,7 @@ package prover
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,13 @@ func newDevice(d backend.Device) *device {
 	dev := &device{Device: d, ordinal: d.Info().Ordinal, lock: make(chan struct{}, 1)}
 	dev.lock <- struct{}{}
 	return dev
+}
+
+// release gives the lock to the one who waits for it, who goes on at once: what
+// its last holder does next takes the device no time.
+func (d *device) release() {
+	d.lock <- struct{}{}
+	runtime.Gosched()
 }
 
 // A worker takes units through a device.
@@ -137,7 +145,7 @@ func (w *worker) run(f *proof) error {
 		f.add(tracing.SpanDeviceWait, prepared, time.Now())
 		return context.Cause(s.work)
 	}
-	defer func() { w.device.lock <- struct{}{} }()
+	defer w.device.release()
 	f.add(tracing.SpanDeviceWait, prepared, time.Now())
 	if s.work.Err() != nil {
 		return context.Cause(s.work)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/prover"
@@ -240,4 +241,129 @@ func (s *simulation) checkJournal(t testing.TB, sectors map[string]*node) {
 			}
 		}
 	}
+}
+
+// TestProfiles holds what comes of each profile against the figures of the
+// experiment that it is of: the share of the active window in which a device's
+// workers proved, the time of a proof on the device, and the time for a sector.
+// The bounds are wide enough for a machine that does other things as well.
+func TestProfiles(t *testing.T) {
+	for _, c := range []struct {
+		name                         string
+		utilization, proof, perProof [2]float64 // between; s
+	}{
+		{"whole-sector", [2]float64{0.64, 0.76}, [2]float64{26, 29}, [2]float64{38, 42}},
+		{"partition", [2]float64{0.97, 1}, [2]float64{6, 8.5}, [2]float64{36, 41}},
+		{"split", [2]float64{0.6, 1}, [2]float64{4.2, 6}, [2]float64{36, 41}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const scale = 1. / 200
+			profile, err := sim.ProfileNamed(c.name)
+			require.NoError(t, err)
+			s := simulate(t, sim.Options{Durations: profile.Durations(1), Scale: scale}, options(profile))
+			var mu sync.Mutex
+			var ends []time.Time
+			var all sync.WaitGroup
+			for i := range 6 {
+				all.Go(func() {
+					assert.NoError(t, s.prove(t.Context(), fmt.Sprint("porep-1000-", i), profile.Partitions))
+					mu.Lock()
+					defer mu.Unlock()
+					ends = append(ends, time.Now())
+				})
+			}
+			all.Wait()
+			s.close(t)
+			sectors := s.spans.sectors(t)
+			s.checkDevices(t)
+			s.checkJournal(t, sectors)
+
+			var proofs [][2]time.Time
+			var durations []time.Duration
+			for _, x := range s.spans.Ended() {
+				if x.Name() == tracing.SpanProve && hasWorker(x) {
+					proofs = append(proofs, [2]time.Time{x.StartTime(), x.EndTime()})
+					durations = append(durations, x.EndTime().Sub(x.StartTime()))
+				}
+			}
+			slices.Sort(durations)
+			busy, window := union(proofs)
+			within := func(what string, got float64, bounds [2]float64) {
+				t.Logf("%s: %.4g", what, got)
+				assert.GreaterOrEqual(t, got, bounds[0], what)
+				assert.LessOrEqual(t, got, bounds[1], what)
+			}
+			within("utilization", busy.Seconds()/window.Seconds(), c.utilization)
+			within("s on the device", durations[len(durations)/2].Seconds()/scale, c.proof)
+			within("s/proof", ends[len(ends)-1].Sub(ends[0]).Seconds()/float64(len(ends)-1)/scale, c.perProof)
+		})
+	}
+}
+
+// options returns the settings of a profile.
+func options(p sim.Profile) prover.Options {
+	o := prover.Options{SynthesisWorkers: p.SynthesisWorkers, WorkersPerDevice: p.WorkersPerDevice, InlineFinish: p.InlineFinish}
+	if p.WholeSectors {
+		o.Mode = prover.Sector
+	}
+	return o
+}
+
+// hasWorker tells a proof from the extent of a sector's proofs in the run's
+// trace.
+func hasWorker(x sdktrace.ReadOnlySpan) bool {
+	_, ok := (&node{ReadOnlySpan: x}).attr(tracing.GPUWorker)
+	return ok
+}
+
+// union returns how long at least one of the intervals lasts, and from the
+// first start to the last end.
+func union(intervals [][2]time.Time) (busy, window time.Duration) {
+	slices.SortFunc(intervals, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
+	end := intervals[0][0]
+	for _, i := range intervals {
+		if i[0].After(end) {
+			end = i[0]
+		}
+		if i[1].After(end) {
+			busy += i[1].Sub(end)
+			end = i[1]
+		}
+	}
+	return busy, end.Sub(intervals[0][0])
+}
+
+// TestKilled converts the journal of a run that did not end: what was begun is
+// there, as unfinished.
+func TestKilled(t *testing.T) {
+	const second = time.Second
+	s := simulate(t, sim.Options{Scale: 1. / 1000, Durations: func(string, int) sim.Durations {
+		return sim.Durations{Synthesis: []sim.Phase{{Duration: second}}, Device: []sim.Phase{{Name: "msm h", Duration: second}}}
+	}}, prover.Options{SynthesisWorkers: 2})
+	require.NoError(t, s.prove(t.Context(), "porep-1000-1", 10))
+	s.close(t)
+	whole := s.journal.Bytes()
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	for _, n := range []int{len(lines) / 3, 2 * len(lines) / 3, len(lines) - 2} {
+		s.journal = *bytes.NewBuffer(bytes.Join(lines[:n], nil))
+		r := s.converted(t)
+		require.Len(t, r.Sectors, 1)
+		require.Equal(t, run.Incomplete, r.Sectors[0].State())
+		require.Equal(t, 10, r.Sectors[0].Count)
+	}
+	s.journal = *bytes.NewBuffer(whole)
+	require.Equal(t, run.Finished, s.converted(t).Sectors[0].State())
+
+	// Another run in the same file is a run of its own.
+	twice := append(slices.Clip(whole), whole...)
+	runs := 0
+	for r, err := range run.Read(t.Context(), "journal", run.Options{}, run.Source{Name: "journal", Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(twice)), nil
+	}}) {
+		require.NoError(t, err)
+		require.Len(t, r.Sectors, 1)
+		require.Equal(t, run.Finished, r.Sectors[0].State())
+		runs++
+	}
+	require.Equal(t, 2, runs)
 }
