@@ -222,12 +222,16 @@ func (l *journalLine) append(b []byte, start time.Time) []byte {
 // journalWord returns a job's id without what cannot stand in both kinds of
 // lines, which have to agree.
 func journalWord(job string) string {
-	return strings.Map(func(r rune) rune {
+	word := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == 0x7f || strings.ContainsRune(`,="\`, r) {
 			return '_'
 		}
 		return r
-	}, strings.ReplaceAll(job, "TIMELINE,", "TIMELINE_"))
+	}, job)
+	if stem, ok := strings.CutSuffix(word, "TIMELINE"); ok {
+		word = stem + "TIMELIN_" // a comma follows in the log
+	}
+	return word
 }
 
 // journalReason returns the text of an error as it can stand between quotes,
