@@ -74,6 +74,11 @@ type Options struct {
 
 	// Resource are further attributes of all resources.
 	Resource []attribute.KeyValue
+
+	// Also, where not nil, is a pipeline that takes elsewhere what this one
+	// exports, with a queue, failures and counts of its own: a backend that is
+	// slow or dead costs a file nothing. It is shut down by itself.
+	Also *Pipeline
 }
 
 // A Pipeline takes spans to a backend or into a file. Its methods may be called
@@ -211,6 +216,9 @@ func (p *Pipeline) Stages(attrs ...attribute.KeyValue) *Stages {
 	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithSpanProcessor(p.processor),
 		sdktrace.WithIDGenerator(idGenerator{}),
+	}
+	if also := p.options.Also; also != nil && also.processor != nil {
+		options = append(options, sdktrace.WithSpanProcessor(also.processor))
 	}
 	if p.options.Lossless {
 		limits := sdktrace.NewSpanLimits()

@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -473,6 +475,55 @@ func TestLosslessLimitsValues(t *testing.T) {
 
 // A span whose strings are not UTF-8, which protobuf has no place for, must not
 // take its whole batch with it.
+// TestAlso has spans written to a file and sent, whatever becomes of either.
+func TestAlso(t *testing.T) {
+	checkQuiet(t)
+	server := otlptest.Start(t, otlptest.Options{})
+	dead := otlptest.Start(t, otlptest.Options{Reply: func(otlptest.Request) otlptest.Reply {
+		return otlptest.Reply{Code: codes.InvalidArgument, Message: "no"}
+	}})
+	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100")
+	t.Setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "100")
+	for name, c := range map[string]struct {
+		file, endpoint   string
+		written, sent    int64
+		failed, rejected string
+	}{
+		"both":    {file: "spans.json", endpoint: server.Endpoint(), written: 90, sent: 90},
+		"no host": {file: "spans.json", endpoint: dead.Endpoint(), written: 90, rejected: "did not take spans: no"},
+		"no file": {file: "-", endpoint: server.Endpoint(), sent: 90, failed: "cannot write spans to the output"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := server.Spans()
+			also := mustSetup(t, Options{Endpoint: c.endpoint})
+			o := Options{File: c.file, Lossless: true, Writer: failingWriter{syscall.ENOSPC}, Also: also}
+			if o.File != "-" {
+				o.File = filepath.Join(t.TempDir(), o.File)
+			}
+			p := mustSetup(t, o)
+			emit(p.Stages(), 90)
+			d, err := p.Shutdown(testContext(t))
+			require.Equal(t, Delivery{Ended: 90, Delivered: c.written, Failed: 90 - c.written}, d)
+			requireError(t, err, c.failed)
+			d, err = also.Shutdown(testContext(t))
+			require.Equal(t, Delivery{Ended: 90, Delivered: c.sent, Failed: 90 - c.sent}, d)
+			requireError(t, err, c.rejected)
+			require.EqualValues(t, c.sent, server.Spans()-before)
+		})
+	}
+}
+
+// requireError requires an error that contains a text, or none where that is
+// empty.
+func requireError(t *testing.T, err error, text string) {
+	t.Helper()
+	if text == "" {
+		require.NoError(t, err)
+		return
+	}
+	require.ErrorContains(t, err, text)
+}
+
 func TestInvalidUTF8(t *testing.T) {
 	for _, overHTTP := range []bool{false, true} {
 		checkQuiet(t)
