@@ -160,7 +160,7 @@ func (e *encoder) at(ms int64) { e.b = strconv.AppendInt(e.b, ms-e.origin, 10) }
 
 func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 	m := r.Model
-	sectors := inScope(r)
+	sectors := r.Scope.Sectors(m)
 	e.origin = origin(sectors, r)
 	d := drawn{of: len(sectors), origin: e.origin, places: make(map[attempt]int)}
 
@@ -219,21 +219,6 @@ func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 	e.at(end)
 	e.raw("}")
 	return d
-}
-
-// inScope returns the sectors that the page is of, by their first event.
-func inScope(r Run) []*run.Sector {
-	if r.Scope.Only == nil && r.Scope.From == 0 && r.Scope.To == 0 {
-		return r.Model.Sectors
-	}
-	var in []*run.Sector
-	for _, s := range r.Model.Sectors {
-		first, last := s.Extent()
-		if (r.Scope.Only == nil || r.Scope.Only(s)) && last >= r.Scope.From && (r.Scope.To == 0 || first <= r.Scope.To) {
-			in = append(in, s)
-		}
-	}
-	return in
 }
 
 // origin returns the first synthesis start, else the first time of all.
