@@ -3,7 +3,10 @@ package convert_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -231,5 +234,52 @@ func (all spans) checkSearch(t *testing.T, jaeger *jaegertest.Server) {
 		if !slices.ContainsFunc(found, func(tr *jaegertest.Trace) bool { return tr.ID.String() == id }) {
 			t.Errorf("the search does not find the trace %s", id)
 		}
+	}
+}
+
+// TestRunsFromJaeger sends runs to a real Jaeger, downloads their traces as its
+// UI does, and reads the runs from that.
+func TestRunsFromJaeger(t *testing.T) {
+	jaeger := jaegertest.Start(t)
+	clearEnvironment(t)
+	for _, f := range []struct {
+		name string
+		run  run.Options
+	}{
+		{name: "dual_worker_noisy"},
+		{name: "failure"},
+		{name: "dirty_dropped", run: run.Options{Epoch: time.Date(2026, 2, 18, 14, 59, 7, 123_456_789, time.UTC)}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			all := convertToFile(t, f.run, fixture(f.name))
+			convertTo(t, tracing.Options{Endpoint: jaeger.GRPC, Protocol: "grpc"}, f.run, fixture(f.name))
+			all.wait(t, jaeger)
+			name := filepath.Join(t.TempDir(), "download.json")
+			file, err := os.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			for id := range all {
+				answer, err := http.Get(jaeger.UI + "/api/traces/" + id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = io.Copy(file, answer.Body)
+				answer.Body.Close()
+				if err != nil || answer.StatusCode != http.StatusOK {
+					t.Fatalf("status %s, error %v", answer.Status, err)
+				}
+			}
+			got := readRuns(t, name)
+			want := runsOf(t, f.run, fixture(f.name))
+			if len(got) != 1 || len(want) != 1 {
+				t.Fatalf("%d runs, want %d", len(got), len(want))
+			}
+			got[0].Name = want[0].Name
+			if diff := cmp.Diff(showRun(want[0]), showRun(got[0])); diff != "" {
+				t.Errorf("the run differs (-log +Jaeger):\n%s", diff)
+			}
+		})
 	}
 }

@@ -1,9 +1,7 @@
 package convert_test
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,20 +77,20 @@ func showRun(r *run.Run) shownRun {
 	return x
 }
 
-// textSource is a file with a text in it.
-func textSource(text []byte) run.Source {
-	return run.Source{Name: "spans", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }}
-}
-
 // readRuns reads the runs of a log, or of a file of spans.
 func readRuns(t testing.TB, name string) []*run.Run {
+	t.Helper()
+	return runsOf(t, run.Options{}, name)
+}
+
+func runsOf(t testing.TB, o run.Options, name string) []*run.Run {
 	t.Helper()
 	logs, err := convert.Logs(t.Context(), []string{name}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var runs []*run.Run
-	for r, err := range convert.Read(t.Context(), logs[0], run.Options{}) {
+	for r, err := range convert.Read(t.Context(), logs[0], o) {
 		if err != nil {
 			t.Fatal(err)
 		}

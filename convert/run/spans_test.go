@@ -522,9 +522,10 @@ func TestMovedSpans(t *testing.T) {
 
 // FuzzReadSpans reads any bytes.
 func FuzzReadSpans(f *testing.F) {
-	file := live(f, "a", func(r *tracing.Recorder) {
-		prove(r, "porep-1-2", 0, true)
-		r.Close(after(130))
+	file := live(f, "a", func(r *tracing.Recorder) { // short, to be mutated fast
+		s := r.StartSector(context.Background(), tracing.SectorInfo{Job: "j"}, after(0))
+		s.StartPartition(0, after(0)).Prove(0, 0, after(1)).Start("ntt h", after(2)).End(after(3))
+		s.End(after(4), errors.New("no"))
 	})
 	all := decode(f, file)
 	f.Add(file)

@@ -444,10 +444,13 @@ func (of *gathered) detail(s *Sector, p *partitionTree) int32 {
 		)
 	})
 	for _, x := range p.inner {
+		outer := p.prove
 		if p.synthesis != nil && x.parent == p.synthesis.id {
+			outer = p.synthesis
 			d.inSynthesis++
 		}
-		d.phases = append(d.phases, packedPhase{s.relative(of.ms(x.start)), s.relative(of.ms(x.end)), numberOf(of.names, x.name)})
+		inside := func(ns int64) int32 { return s.relative(of.ms(min(max(ns, outer.start), outer.end))) }
+		d.phases = append(d.phases, packedPhase{inside(x.start), inside(x.end), numberOf(of.names, x.name)})
 	}
 	if int(d.inSynthesis) < len(d.phases) {
 		of.r.Input.Timings++
