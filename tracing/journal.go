@@ -197,10 +197,11 @@ func (w journalWriter) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// event returns the line as an event. Its offset is on the monotonic clock.
+// event returns the line as an event. Its offset is on the monotonic clock, on
+// which nothing is before the start.
 func (l *journalLine) event(start time.Time) timeline.Event {
 	return timeline.Event{
-		Offset: l.at.Sub(start).Milliseconds(), Kind: l.kind, Partition: l.partition, Worker: l.worker,
+		Offset: max(l.at.Sub(start).Milliseconds(), 0), Kind: l.kind, Partition: l.partition, Worker: l.worker,
 		Duration: l.duration.Milliseconds(), Job: []byte(journalWord(l.job)), ProofKind: []byte(l.proofKind),
 	}
 }

@@ -1,9 +1,11 @@
 package tracing
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/provetrace/provetrace/tracing/otlptest"
+	"github.com/provetrace/provetrace/tracing/timeline"
 )
 
 // A teller tells a recorder of random things, sensible or not.
@@ -183,7 +186,8 @@ func TestConcurrentRecording(t *testing.T) {
 	for _, run := range []string{"", "run"} {
 		for seed := range uint64(3) {
 			ended := newEnds()
-			r := NewRecorder(newTestStages(sdktrace.WithSpanProcessor(ended)), RecorderOptions{Run: run, Devices: knownDevices})
+			var journal bytes.Buffer
+			r := NewRecorder(newTestStages(sdktrace.WithSpanProcessor(ended)), RecorderOptions{Run: run, Devices: knownDevices, Journal: &journal})
 			shared := new(board)
 			var told, tellers sync.WaitGroup
 			told.Add(8)
@@ -202,6 +206,12 @@ func TestConcurrentRecording(t *testing.T) {
 			r.Close(time.Time{})
 			tellers.Wait()
 			r.Close(time.Time{})
+
+			lines := timeline.NewReader(&journal, "journal")
+			for lines.Scan() {
+				require.Equal(t, timeline.EventRecord, lines.Record().Type, lines.Record().Problem)
+			}
+			require.Equal(t, run == "", lines.Stats().Events > 1000)
 
 			r.mu.Lock()
 			require.Empty(t, r.open)
@@ -389,7 +399,7 @@ func TestPanicsStayInside(t *testing.T) {
 func TestErrorThatPanics(t *testing.T) {
 	handled := keepErrors(t)
 	stages := newTestStages()
-	r := NewRecorder(stages, RecorderOptions{})
+	r := NewRecorder(stages, RecorderOptions{Journal: io.Discard})
 	s := r.StartSector(context.Background(), SectorInfo{Job: "j"}, at(0))
 	p := s.StartPartition(0, at(0))
 	var none *failureOfNil
