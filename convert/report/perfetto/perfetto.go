@@ -174,6 +174,9 @@ func (t *trace) write(f *figures.Figures) {
 	t.out.open(t.model)
 	t.processes()
 	t.survey()
+	if slices.ContainsFunc(t.proofs, func(n int) bool { return pidOfDevice(t.units[n].device) == pidUnknownDevice }) {
+		t.process(pidUnknownDevice, "GPU ?")
+	}
 	n := 0
 	for i, s := range t.sectors {
 		t.sector(pidSectors+i, s)
@@ -209,7 +212,6 @@ func (t *trace) processes() {
 		}
 		t.process(pidOfDevice(d.Ordinal), name)
 	}
-	t.process(pidUnknownDevice, "GPU ?")
 	t.out.process(pidSynthesis, "synthesis", pidSectors-1)
 }
 
@@ -285,7 +287,7 @@ func (t *trace) partition(pid, n int, s *run.Sector, p *run.Partition) {
 			t.inside(tr, catSynthesis, u.synthesis, p.SynthesisPhases())
 		}
 	}
-	if wait := between(p, run.Queued, run.PickedUp); wait.known {
+	if wait := between(p, run.Queued, run.PickedUp); wait.known && wait.end > wait.start {
 		a := ends(who, p, run.Queued, run.PickedUp).known(tracing.QueueDepth, int64(p.QueueDepth))
 		t.out.slice(pid, own.tid, catQueue, tracing.SpanQueueWait, wait, a)
 	}
@@ -297,7 +299,7 @@ func (t *trace) partition(pid, n int, s *run.Sector, p *run.Partition) {
 			t.inside(tr, catGPU, u.proof, p.Phases())
 		}
 		for ph := range p.Phases() {
-			if figures.OnDevice(ph.Name) {
+			if figures.OnDevice(ph.Name) && ph.End > ph.Start {
 				t.kernels = append(t.kernels, kernel{stretch{ph.Start, ph.End, true}, ph.Name, n})
 			}
 		}
@@ -319,7 +321,7 @@ func (t *trace) inside(tr *track, category string, whole stretch, parts iter.Seq
 	for ph := range parts {
 		in := stretch{max(ph.Start, whole.start), min(ph.End, whole.end), true}
 		switch {
-		case in.end < in.start:
+		case in.end <= in.start: // nothing to see, and not every viewer orders it well
 		case in.start >= free:
 			t.out.slice(tr.pid, tr.tid, category, ph.Name, in, nil)
 			free = in.end
