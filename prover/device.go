@@ -162,7 +162,7 @@ func (w *worker) prepare(f *proof) error {
 	s := f.u.s
 	ctx := f.span.Context(s.work)
 	for i, partition := range f.u.partitions {
-		task := backend.Task{Job: s.job.ID, Partition: partition, Assignment: f.u.assignments[i]}
+		task := backend.Task{Job: s.job.ID, Partition: partition, Worker: w.id, Assignment: f.u.assignments[i]}
 		err := catch(func() error {
 			part, err := w.device.Prepare(ctx, task)
 			if err == nil {

@@ -19,6 +19,7 @@ import (
 type Task struct {
 	Job        string
 	Partition  int
+	Worker     int                 // of the pipeline, counted through the devices
 	Assignment *groth16.Assignment // nil where the synthesis is simulated
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -33,15 +34,18 @@ type alarm interface {
 
 type sleeper struct {
 	at   time.Time
+	turn uint64 // among those of the same time, in a VirtualClock
 	wake chan struct{}
 }
 
 type sleepers []sleeper
 
-func (s sleepers) Len() int           { return len(s) }
-func (s sleepers) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
-func (s sleepers) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *sleepers) Push(x any)        { *s = append(*s, x.(sleeper)) }
+func (s sleepers) Len() int { return len(s) }
+func (s sleepers) Less(i, j int) bool {
+	return cmp.Or(s[i].at.Compare(s[j].at), cmp.Compare(s[i].turn, s[j].turn)) < 0
+}
+func (s sleepers) Swap(i, j int) { s[i], s[j] = s[j], s[i] }
+func (s *sleepers) Push(x any)   { *s = append(*s, x.(sleeper)) }
 func (s *sleepers) Pop() any {
 	last := len(*s) - 1
 	x := (*s)[last]
@@ -64,12 +68,14 @@ func newClock() *clock {
 	return c
 }
 
+func (c *clock) time() time.Time { return time.Now() }
+
 // until sleeps until a time, or until ctx is done.
 func (c *clock) until(ctx context.Context, at time.Time) error {
 	if time.Until(at) <= 0 {
 		return ctx.Err()
 	}
-	s := sleeper{at, make(chan struct{})}
+	s := sleeper{at: at, wake: make(chan struct{})}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()

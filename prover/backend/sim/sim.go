@@ -8,6 +8,8 @@
 // prover.backend=sim and by the device's name. A [Statement] is the synthesis
 // side of it.
 //
+// With a [VirtualClock], steps take no real time at all.
+//
 // Simulated work takes no CPU, so that what the engine's workers take from each
 // other (cores, memory bandwidth) shows only as far as the durations have it.
 package sim
@@ -50,6 +52,17 @@ type Options struct {
 	Devices   int     // 0 means 1
 	Scale     float64 // by which durations are multiplied; 0 means 1
 	Faults    Faults
+
+	// Clock, where not nil, is the time that steps take, in place of the real
+	// one. A pipeline's recorder does not know it.
+	Clock *VirtualClock
+}
+
+// A timekeeper is the time that steps take.
+type timekeeper interface {
+	time() time.Time
+	until(ctx context.Context, at time.Time) error // sleeps, unless ctx is done
+	close()
 }
 
 // Faults are failures that are wanted. Which steps fail follows from the seed.
@@ -64,7 +77,7 @@ type Backend struct {
 	durations DurationsFunc
 	scale     float64
 	faults    Faults
-	clock     *clock
+	clock     timekeeper
 	devices   []backend.Device
 }
 
@@ -86,7 +99,10 @@ func New(o Options) (*Backend, error) {
 	case !(o.Faults.Errors >= 0 && o.Faults.Panics >= 0 && o.Faults.Errors+o.Faults.Panics <= 1):
 		return nil, fmt.Errorf("sim: shares of %v errors and %v panics are impossible: give 0 to 1, and both together at most 1", o.Faults.Errors, o.Faults.Panics)
 	}
-	b := &Backend{durations: o.Durations, scale: o.Scale, faults: o.Faults, clock: newClock()}
+	b := &Backend{durations: o.Durations, scale: o.Scale, faults: o.Faults}
+	if b.clock = o.Clock; o.Clock == nil {
+		b.clock = newClock()
+	}
 	for n := range o.Devices {
 		b.devices = append(b.devices, &device{b, n})
 	}
@@ -152,7 +168,7 @@ func (p *proving) step(ctx context.Context, name string, phases []Phase, told ba
 // so that what one takes too long does not add up, and tells those that are
 // over.
 func (b *Backend) spend(ctx context.Context, phases []Phase, told backend.PhaseFunc) error {
-	start := time.Now()
+	start := b.clock.time()
 	end := start
 	for _, ph := range phases {
 		end = end.Add(b.scaled(ph.Duration))
@@ -161,7 +177,7 @@ func (b *Backend) spend(ctx context.Context, phases []Phase, told backend.PhaseF
 	if told == nil {
 		return err
 	}
-	now := time.Now()
+	now := b.clock.time()
 	for i, ph := range phases {
 		next := start.Add(b.scaled(ph.Duration))
 		switch {
@@ -198,7 +214,7 @@ func (s *Statement) Partitions() int { return s.partitions }
 // Synthesize spends the time of a partition's synthesis. It returns nil without
 // an error.
 func (s *Statement) Synthesize(ctx context.Context, partition int, part func(name string)) (*groth16.Assignment, error) {
-	end := time.Now()
+	end := s.b.clock.time()
 	for _, ph := range s.b.durations(s.job, partition).Synthesis {
 		part(ph.Name)
 		end = end.Add(s.b.scaled(ph.Duration))
