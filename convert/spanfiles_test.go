@@ -1,10 +1,14 @@
 package convert_test
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -142,5 +146,109 @@ func TestSpansGiveTheRunAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStoredSpans reads compressed files of spans, and one that is cut.
+func TestStoredSpans(t *testing.T) {
+	want := readRuns(t, fixture("dual_worker_noisy"))[0]
+	for _, end := range []string{".gz", ".zst"} {
+		file := filepath.Join(t.TempDir(), "spans.json"+end)
+		writeRuns(t, []*run.Run{want}, file)
+		got := readRuns(t, file)[0]
+		want.Name = got.Name
+		if diff := cmp.Diff(showRun(want), showRun(got)); diff != "" {
+			t.Errorf("%s: the run differs (-log +spans):\n%s", end, diff)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "spans.json.gz")
+	writeRuns(t, readRuns(t, fixture("curio")), file)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = append(whole, whole[:len(whole)/2]...) // gzip takes members one after the other
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := convert.Logs(t.Context(), []string{file}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sectors int
+	var failed error
+	for r, err := range convert.Read(t.Context(), logs[0], run.Options{}) {
+		if failed = err; err == nil {
+			sectors += len(r.Sectors)
+		}
+	}
+	if sectors != 6 || failed == nil || !strings.HasSuffix(failed.Error(), "spans.json.gz at line 2: it ends in the middle of its gzip data") {
+		t.Errorf("%d sectors, error %v", sectors, failed)
+	}
+}
+
+// TestReplayOfALiveRun reads the spans of a live pipeline, replays them and
+// reads them again.
+func TestReplayOfALiveRun(t *testing.T) {
+	clearEnvironment(t)
+	dir := t.TempDir()
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: filepath.Join(dir, "live.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := tracing.NewRecorder(p.Stages(), tracing.RecorderOptions{Backend: "sim", Devices: []tracing.Device{{Ordinal: 2, UUID: "GPU-2", Model: "H200"}}})
+	at := func(ms int) time.Time {
+		return time.Date(2026, 11, 30, 12, 0, 0, 700_000, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+	}
+	for i, job := range []string{"porep-1-1", "porep-1-2", "whole"} {
+		from := 100 * i
+		s := rec.StartSector(t.Context(), tracing.SectorInfo{Job: job, Admitted: at(from)}, at(from))
+		part := s.WholeSector()
+		if job != "whole" {
+			part = s.StartPartition(0, at(from))
+		}
+		synthesis := part.Synthesis(i, at(from))
+		synthesis.Start(tracing.SpanWitness, at(from)).End(at(from + 5))
+		synthesis.End(at(from + 10))
+		part.Queue(at(from+10)).PickUp(4, 2, at(from+20))
+		proof := part.Prove(4, 2, at(from+20))
+		proof.Start("msm a", at(from+21)).End(at(from + 30))
+		proof.Start("msm l", at(from+25)).End(at(from + 28))
+		proof.Set(tracing.GPUPower.Float64(512.5), tracing.GPUTemperature.Int(71), tracing.GPUPCIeRx.Float64(3e9), tracing.GPUPCIeTx.Float64(1), tracing.GPUUtilization.Float64(0), tracing.GPUMemoryUsed.Int64(5))
+		proof.End(at(from + 40))
+		part.End(at(from+40), nil)
+		s.Verify(at(from + 41)).End(at(from + 45))
+		s.End(at(from+45), nil)
+	}
+	rec.Close(at(300))
+	if _, err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	first := readRuns(t, filepath.Join(dir, "live.json"))
+	writeRuns(t, first, filepath.Join(dir, "replayed.json"))
+	second := readRuns(t, filepath.Join(dir, "replayed.json"))
+	first[0].Name = second[0].Name
+	if diff := cmp.Diff(showRun(first[0]), showRun(second[0])); diff != "" || len(second) != 1 || second[0].Backend != "sim" {
+		t.Errorf("%d runs, the first differs (-live +replayed):\n%s", len(second), diff)
+	}
+	for i, s := range first[0].Sectors {
+		again := second[0].Sectors[i]
+		if diff := cmp.Diff(s.Checks, again.Checks); diff != "" || len(s.Checks) != 1 {
+			t.Errorf("checks differ (-live +replayed):\n%s", diff)
+		}
+		p, q := slices.Collect(s.Partitions())[0], slices.Collect(again.Partitions())[0]
+		if diff := cmp.Diff(slices.Collect(p.SynthesisPhases()), slices.Collect(q.SynthesisPhases())); diff != "" || p.SynthesisWorker != q.SynthesisWorker {
+			t.Errorf("syntheses differ (-live +replayed):\n%s", diff)
+		}
+		if diff := cmp.Diff(p.Telemetry, q.Telemetry); diff != "" || p.Telemetry == nil {
+			t.Errorf("telemetry differs (-live +replayed):\n%s", diff)
+		}
+	}
+	third := filepath.Join(dir, "third.json")
+	writeRuns(t, second, third)
+	a, errA := os.ReadFile(filepath.Join(dir, "replayed.json"))
+	b, errB := os.ReadFile(third)
+	if errA != nil || errB != nil || !bytes.Equal(a, b) {
+		t.Errorf("the replay of the replay differs: %v, %v", errA, errB)
 	}
 }

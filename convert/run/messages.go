@@ -179,10 +179,10 @@ func (m *messages) next() (ptrace.Traces, error) {
 	}
 	var traces ptrace.Traces
 	switch {
-	case len(data) > 0 && data[0] == '{' && tooDeep(data):
-		return ptrace.Traces{}, damaged("has more than %d objects and lists inside each other", maxNesting)
 	case m.format == formatJaeger:
 		traces, err = decodeJaeger(data)
+	case m.format == formatFramed && len(data) > 0 && data[0] == '{' && tooDeep(data):
+		return ptrace.Traces{}, errTooDeep
 	case len(data) > 0 && data[0] == '{':
 		var d ptrace.JSONUnmarshaler
 		traces, err = d.UnmarshalTraces(data)

@@ -41,17 +41,53 @@ func (n *nesting) step(c byte) {
 	}
 }
 
+// special are the bytes that step, or a reader of lines, does not pass over:
+// those outside of strings, and those inside.
+var special = func() (is [256]uint8) {
+	for _, c := range "\"{}[]\n" {
+		is[c] |= outsideString
+	}
+	for _, c := range "\"\\\n" {
+		is[c] |= insideString
+	}
+	return is
+}()
+
+const (
+	outsideString = 1 << iota
+	insideString
+)
+
+// plain returns how many bytes step passes over.
+func (n *nesting) plain(b []byte) int {
+	mask := uint8(outsideString)
+	switch {
+	case n.escaped:
+		return 0
+	case n.inString:
+		mask = insideString
+	}
+	for i, c := range b {
+		if special[c]&mask != 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
 // tooDeep reports whether objects and lists stand inside each other deeper than
 // a decoder should recurse.
 func tooDeep(data []byte) bool {
 	var n nesting
-	for _, c := range data {
-		if n.step(c); n.depth > maxNesting {
+	for i := n.plain(data); i < len(data); i += 1 + n.plain(data[i+1:]) {
+		if n.step(data[i]); n.depth > maxNesting {
 			return true
 		}
 	}
 	return false
 }
+
+var errTooDeep = damaged("has more than %d objects and lists inside each other", maxNesting)
 
 // level returns how many objects and lists are around a message.
 func (f spanFormat) level() int {
@@ -72,7 +108,7 @@ func (f spanFormat) level() int {
 func (m *messages) nextObject() ([]byte, error) {
 	level := m.format.level()
 	s := &m.json
-	inside, tooLarge := false, false // the message
+	inside, tooLarge, deep := false, false, false // the message
 	m.data = m.data[:0]
 	for {
 		if _, err := m.in.Peek(1); err != nil {
@@ -86,8 +122,14 @@ func (m *messages) nextObject() ([]byte, error) {
 		}
 		chunk, _ := m.in.Peek(m.in.Buffered())
 		from := 0 // where the message begins in the chunk
-		for i, c := range chunk {
+		for i := 0; i < len(chunk); i++ {
 			first := s.first
+			if inside && !first {
+				if i += s.plain(chunk[i:]); i == len(chunk) {
+					break
+				}
+			}
+			c := chunk[i]
 			s.first = c == '\n'
 			if s.first {
 				s.line++
@@ -103,12 +145,16 @@ func (m *messages) nextObject() ([]byte, error) {
 				return nil, errCut
 			case inside:
 				if s.step(c); s.depth > level {
+					deep = deep || s.depth > maxNesting
 					continue
 				}
 				m.data = append(m.data, chunk[from:i+1]...)
 				m.in.Discard(i + 1)
-				if tooLarge || len(m.data) > maxMessage {
+				switch {
+				case tooLarge || len(m.data) > maxMessage:
 					return nil, damaged("is larger than %d MiB", maxMessage>>20)
+				case deep:
+					return nil, errTooDeep
 				}
 				return m.data, nil
 			case c == '{' && s.depth == level && !s.inString:

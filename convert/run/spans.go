@@ -35,21 +35,21 @@ import (
 // ms in which the run does.
 //
 // Spans of a log give the run of the log again, but for what they do not carry:
-// counts of the input, but for the inferred times; workers that never took a
-// partition, and that devices were assumed; an admission that was the start;
-// the order of sectors that began in the same ms; times behind the last
-// sector's end; of a partition that lacks a time, what others of its times are
-// derived from, where they are equal.
+// counts of the input, except that of inferred times; workers that never took a
+// partition, and that devices were assumed; the admission of a sector without
+// all of its synthesis starts; the order of sectors that began in the same ms,
+// where nothing else tells it; events behind the last sector's end; and of a
+// partition that lacks times, which of two equal ones is the known one.
 //
 // The options Epoch and EndNow move a run, which then is another one, without
 // the id of the spans.
 //
 // A run takes memory in proportion to its partitions and their phases. Beyond
-// that, spans are held until the trace that they are of is complete, at most
-// about a million where they are in about the order of their ends.
+// that, spans are held until the trace that they are of is complete: of a file in
+// about the order of their ends, 256 Ki. A message can have 64 MiB.
 func ReadSpans(ctx context.Context, name string, o Options, sources ...Source) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
-		g := gatherer{runs: make(map[runKey]*gathered), words: make(map[string]string), room: maxHeld}
+		g := newGatherer(maxHeld, lateBy)
 		var failed error
 		for _, s := range sources {
 			if failed = g.read(ctx, s); failed != nil {
@@ -100,21 +100,27 @@ type gatherer struct {
 	at    Problem           // the place of the present message
 
 	held int // records
+	most int // maxHeld
+	late int // lateBy
 	room int // how many may be held before those of complete traces are settled
-	turn int // counts messages
+	seen int // spans
 }
 
 const (
 	// maxHeld is how many spans are held before those of traces are settled
 	// that look complete.
-	maxHeld = 1 << 20
+	maxHeld = 1 << 18
 
-	// lateBy is how many messages after the last one of a trace that looks
-	// complete further spans of it may come, where there are very many spans.
-	lateBy = 64
+	// lateBy is how many spans after the last one of a trace that looks
+	// complete further ones of it may come, where there are very many.
+	lateBy = 1 << 17
 
 	maxWords = 1 << 16
 )
+
+func newGatherer(most, late int) *gatherer {
+	return &gatherer{runs: make(map[runKey]*gathered), words: make(map[string]string), most: most, late: late, room: most}
+}
 
 // A gathered is a run in the making.
 type gathered struct {
@@ -137,7 +143,7 @@ type tree struct {
 	spans   []record
 	root    bool // it has a sector's span
 	settled bool // it has become sectors
-	latest  int  // message
+	latest  int  // of the spans seen
 }
 
 // read reads a file.
@@ -170,10 +176,9 @@ func (g *gatherer) read(ctx context.Context, s Source) error {
 		case err != nil && m.number == 0:
 			return fmt.Errorf("cannot read %s: %w", s.Name, err)
 		case err != nil:
-			return fmt.Errorf("cannot read %s behind %s: %w", s.Name, g.at.Place(), err)
+			return fmt.Errorf("cannot read %s at %s: %w", s.Name, g.at.Place(), err)
 		}
 		g.input.Messages++
-		g.turn++
 		g.add(traces, m.format == formatJaeger)
 		if g.held > g.room {
 			g.relieve()
@@ -294,6 +299,7 @@ func numberOf(names map[string]int32, name string) int32 {
 
 // addSpan adds a span to its trace, or counts it as another program's.
 func (g *gatherer) addSpan(of *gathered, s ptrace.Span, scope int32, cut int64) {
+	g.seen++
 	r, device, backend := readRecord(s)
 	r.scope = scope
 	r.start += cut
@@ -326,7 +332,7 @@ func (g *gatherer) addSpan(of *gathered, s ptrace.Span, scope int32, cut int64) 
 	r.name = g.word(r.name)
 	t.spans = append(t.spans, r)
 	t.root = t.root || r.kind == kindSector
-	t.latest = g.turn
+	t.latest = g.seen
 	g.held++
 }
 
@@ -355,12 +361,12 @@ func (of *gathered) sees(d Device, worker int32) {
 func (g *gatherer) relieve() {
 	for _, of := range g.order {
 		for _, t := range of.order {
-			if t.root && !t.settled && g.turn-t.latest > lateBy {
+			if t.root && !t.settled && g.seen-t.latest > g.late {
 				g.settle(of, t)
 			}
 		}
 	}
-	g.room = max(maxHeld, 2*g.held)
+	g.room = max(g.most, 2*g.held)
 }
 
 // settle makes sectors of a trace.

@@ -500,6 +500,51 @@ func TestForeignSpans(t *testing.T) {
 	}
 }
 
+// TestManySpans reads more spans than are held: traces that are complete become
+// sectors on the way, and what comes long after them is told.
+func TestManySpans(t *testing.T) {
+	tell := func(from, to int) []byte {
+		return live(t, "a", func(r *tracing.Recorder) {
+			for i := from; i < to; i++ {
+				prove(r, fmt.Sprintf("porep-1-%d", i), float64(30*i), i%3 == 0)
+			}
+		})
+	}
+	// A request a sector.
+	var file []byte
+	for i := range 40 {
+		file = append(file, tell(i, i+1)...)
+	}
+	read := func(g *gatherer, file []byte) *Run {
+		if err := g.read(t.Context(), textSource(string(file))); err != nil {
+			t.Fatal(err)
+		}
+		runs := g.finish("test")
+		if len(runs) != 1 {
+			t.Fatalf("%d runs", len(runs))
+		}
+		checkSpans(t, runs[0])
+		return runs[0]
+	}
+	want := read(newGatherer(1<<20, 0), file)
+	g := newGatherer(100, 50)
+	got := read(g, file)
+	if diff := cmp.Diff(show(want), show(got)); diff != "" {
+		t.Errorf("partitions (-all +some held):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Input, got.Input); diff != "" {
+		t.Errorf("input (-all +some held):\n%s", diff)
+	}
+	if len(got.Sectors) != 40 || got.Sectors[39].First() != want.Sectors[39].First() || g.most != 100 {
+		t.Errorf("%d sectors", len(got.Sectors))
+	}
+	first, _, _ := bytes.Cut(file, []byte("\n"))
+	late := read(newGatherer(100, 50), slices.Concat(file, first))
+	if diff := cmp.Diff(show(want), show(late)); diff != "" || late.Input.Malformed == 0 || !strings.Contains(late.Input.Problems[0].What, "long after the others of that") {
+		t.Errorf("%+v, partitions (-want +got):\n%s", late.Input, diff)
+	}
+}
+
 // TestMovedSpans moves a run in time.
 func TestMovedSpans(t *testing.T) {
 	file := live(t, "a", func(r *tracing.Recorder) {
