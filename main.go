@@ -36,7 +36,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := execute(ctx, os.Args[1:], convert.Command(), convert.ReportCommand())
+	code := execute(ctx, os.Args[1:], convert.Command(), convert.ReportCommand(), convert.CompareCommand())
 	stop()
 	os.Exit(code)
 }

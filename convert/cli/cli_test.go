@@ -272,7 +272,7 @@ func TestGolden(t *testing.T) {
 			{"report", "curio.log", "--sector", "4202"},
 			{"report", "curio.log", "--sector", "porep-1000-4202", "--since", "1:30", "--until", "2026-02-18T15:01:00Z"},
 		}},
-		{name: "report-failures", fixtures: []string{"failure"}, files: map[string]string{
+		{name: "report-failures", fixtures: []string{"failure", "standard"}, files: map[string]string{
 			"empty.log": "", "words.log": "no events here\n", "malformed.log": "TIMELINE,xx,SYNTH_END,j-1,\n",
 		}, calls: [][]string{
 			{"report", "missing.log"},
@@ -283,6 +283,7 @@ func TestGolden(t *testing.T) {
 			{"report", "failure.log", "--sector", "4200", "--since", "1h"},
 			{"report", "failure.log", "--since", "1h", "-o", "report.txt"},
 			{"report", "failure.log", "-o", "missing/report.txt"},
+			{"report", "failure.log", "standard.log", "--format", "perfetto", "-o", "trace.json"},
 		}},
 		{name: "report-usage", fixtures: []string{"failure"}, calls: [][]string{
 			{"report"},
@@ -295,7 +296,30 @@ func TestGolden(t *testing.T) {
 			{"report", "failure.log", "-o", "failure.log"},
 			{"report", "failure.log", "--gpu-workers-per-device", "0"},
 		}},
-		{name: "help", calls: [][]string{{}, {"convert", "--help"}, {"report", "--help"}}},
+		{name: "compare", fixtures: []string{"single_worker", "dual_worker_noisy", "split"}, calls: [][]string{
+			{"compare", "single_worker.log", "dual_worker_noisy.log", "split.log"},
+			{"compare", "single_worker.log", "split.log", "--format", "csv"},
+		}},
+		{name: "compare-json", fixtures: []string{"standard", "snap"}, calls: [][]string{{"compare", "whole=standard.log", "snap=snap*.log", "--format", "json"}}},
+		{name: "compare-fail-on", fixtures: []string{"single_worker", "dual_worker_noisy", "failure"}, calls: [][]string{
+			{"compare", "dual_worker_noisy.log", "single_worker.log", "--format", "csv",
+				"--fail-on", "seconds_per_proof.steady>+3%", "--fail-on", "seconds_per_proof.steady > 50", "--fail-on", "kernel_utilization_active<0.8"},
+			{"compare", "single_worker.log", "dual_worker_noisy.log", "--format", "csv", "--fail-on", "seconds_per_proof.steady>+3%"},
+			{"compare", "dual_worker_noisy.log", "failure.log", "--format", "csv",
+				"--fail-on", "kernel_utilization_active<-5%", "--fail-on", "phases.b_g2 msm.p95_ms>3"},
+		}},
+		{name: "compare-usage", fixtures: []string{"failure"}, files: map[string]string{"words.log": "no events here\n"}, calls: [][]string{
+			{"compare", "failure.log"},
+			{"compare", "failure.log", "failure.log", "--format", "xml"},
+			{"compare", "failure.log", "failure.log", "--fail-on", "slower"},
+			{"compare", "failure.log", "failure.log", "--fail-on", "seconds>3"},
+			{"compare", "failure.log", "failure.log", "-o", "failure.log"},
+			{"compare", "-", "-"},
+			{"compare", "failure.log", "missing.log"},
+			{"compare", "failure.log", "b=missing*.log"},
+			{"compare", "failure.log", "words.log", "-o", "out.txt"},
+		}},
+		{name: "help", calls: [][]string{{}, {"convert", "--help"}, {"report", "--help"}, {"compare", "--help"}}},
 		{name: "usage", fixtures: []string{"failure"}, calls: [][]string{
 			{"convert"},
 			{"conver"},

@@ -15,10 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/report"
+	"github.com/provetrace/provetrace/convert/report/page"
+	"github.com/provetrace/provetrace/convert/report/perfetto"
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing/outfile"
 )
@@ -40,12 +43,16 @@ func ReportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report LOG...",
 		Short: "Say where the GPUs wait, and for what",
-		Long: `report reads TIMELINE logs of a proving engine and says of each run what limits
-it: seconds per proof, how busy each GPU was and why it was idle, how long each
-phase takes, and what removing the largest cause would give.
+		Long: `report reads TIMELINE logs of a proving engine, or files of spans, and says of
+each run what limits it: seconds per proof, how busy each GPU was and why it was
+idle, how long each phase takes, and what removing the largest cause would give.
 
 A LOG is what convert takes: a file (plain, gzip or zstd), a directory of them,
-a pattern, or - for standard input.
+a pattern, or - for standard input. Files of spans are OTLP as JSON or protobuf,
+as convert -o and the collector write them, or a download from Jaeger.
+
+--format html is a page to look at, which needs nothing but a browser; perfetto
+is a Chrome trace for ui.perfetto.dev and chrome://tracing.
 
 --since and --until take a time of the run's clock, as the report prints it (90s,
 1:30, 1:02:03.5), or a wall-clock time such as 2026-02-18T14:59:07Z. What the
@@ -59,6 +66,9 @@ Exit code: 0 when all was reported, 1 when not, 2 when called wrongly.`,
 
   # its figures, for a program
   provetrace report bench.log --format json | jq '.runs[].seconds_per_proof'
+
+  # a page with the waterfall
+  provetrace report bench.log --format html -o bench.html
 
   # without the cold start
   provetrace report bench.log --since 2m
@@ -88,7 +98,7 @@ Exit code: 0 when all was reported, 1 when not, 2 when called wrongly.`,
 	return c
 }
 
-var reportFormats = []string{"text", "json"}
+var reportFormats = []string{"text", "json", "html", "perfetto"}
 
 // oneOf lists alternatives.
 func oneOf(of []string) string {
@@ -225,7 +235,7 @@ func (o *reportOptions) report(ctx context.Context, args []string, stdin io.Read
 	}
 	limitMemory()
 
-	out, err := createOutput("the report", o.output, stdout)
+	out, err := createOutput("the report", o.output, o.format, stdout)
 	if err != nil {
 		return err
 	}
@@ -234,7 +244,7 @@ func (o *reportOptions) report(ctx context.Context, args []string, stdin io.Read
 	var failures []error
 	reported := 0
 	for _, log := range logs {
-		if err := o.reportLog(ctx, log, bar, to, &reported); err != nil {
+		if err := o.reportLog(ctx, log, bar, to, &reported); err != nil && out.err == nil {
 			failures = append(failures, err)
 		}
 		if ctx.Err() != nil || out.err != nil {
@@ -249,7 +259,10 @@ func (o *reportOptions) report(ctx context.Context, args []string, stdin io.Read
 		failures = []error{o.nothing()}
 	}
 	if reported > 0 || o.format == "json" {
-		_ = to.end(failures) // out keeps the error
+		if err := to.end(failures); err != nil && out.err == nil {
+			failures = append(failures, err)
+			out.abort()
+		}
 	}
 	if reported == 0 || ctx.Err() != nil {
 		out.abort() // leaves no file, and replaces none
@@ -293,17 +306,23 @@ func (o *reportOptions) reportLog(ctx context.Context, log *convert.Log, bar *pr
 		f := figures.Within(r, scope)
 		bar.aside(func() { err = to.run(r, f, scope) })
 		if err != nil {
-			return nil // the output keeps it
+			return err
 		}
 	}
 	return nothingIn(log, sectors)
 }
 
 func (o *reportOptions) reporter(out *output) reporter {
-	if o.format == "json" {
+	switch o.format {
+	case "json":
 		return &jsonReporter{w: out}
+	case "html":
+		return &pageReporter{w: out}
+	case "perfetto":
+		return &traceReporter{pageReporter{w: out}}
+	default:
+		return &textReporter{w: out, width: out.width, color: out.color, perDevice: o.workers}
 	}
-	return &textReporter{w: out, width: out.width, color: out.color, perDevice: o.workers}
 }
 
 // A textReporter writes reports for people.
@@ -372,6 +391,45 @@ func (j *jsonReporter) end(failures []error) error {
 	return err
 }
 
+// A pageReporter writes one page of all runs.
+type pageReporter struct {
+	w    io.Writer
+	runs []page.Run
+}
+
+func (p *pageReporter) run(r *run.Run, f *figures.Figures, s figures.Scope) error {
+	if len(r.Sectors) > 0 {
+		p.runs = append(p.runs, page.Run{Model: r, Figures: f, Scope: s})
+	}
+	return nil
+}
+
+func (p *pageReporter) end([]error) error {
+	if len(p.runs) == 0 {
+		return nil
+	}
+	return page.Write(p.w, p.runs...)
+}
+
+// A traceReporter writes one run as a Chrome trace, which can hold no more.
+type traceReporter struct{ pageReporter }
+
+func (t *traceReporter) end([]error) error {
+	switch len(t.runs) {
+	case 0:
+		return nil
+	case 1:
+		w := bufio.NewWriter(t.w)
+		r := &t.runs[0]
+		if err := perfetto.Write(w, r.Model, r.Figures, r.Scope); err != nil {
+			return err
+		}
+		return w.Flush()
+	default:
+		return fmt.Errorf("a Chrome trace is of one run, and there are %d: name one log of one run", len(t.runs))
+	}
+}
+
 // An output is where a command writes: standard output, or a file that gets its
 // name once it is whole. It keeps the first error.
 type output struct {
@@ -383,11 +441,14 @@ type output struct {
 	err   error
 }
 
-// createOutput begins an output; without a name, or with -, it is standard
-// output.
-func createOutput(what, name string, stdout *os.File) (*output, error) {
+// createOutput begins an output in a format; without a name, or with -, it is
+// standard output.
+func createOutput(what, name, format string, stdout *os.File) (*output, error) {
 	o := &output{what: what}
 	if name == "" || name == convert.Stdin {
+		if name == "" && (format == "html" || format == "perfetto") && term.IsTerminal(int(stdout.Fd())) {
+			return nil, usageError{fmt.Errorf("--format %s is not for terminals: give a file with -o", format)}
+		}
 		o.w = stdout
 		o.width, o.color = report.Terminal(stdout)
 		return o, nil

@@ -175,8 +175,9 @@ func metrics(sets []Set) []metric {
 	}
 	for _, name := range names {
 		better := Lower
-		if name == tracing.SpanQueueWait || name == tracing.SpanDeviceWait {
-			better = Neither // a full queue keeps the device busy
+		switch name {
+		case tracing.SpanQueueWait, tracing.SpanDeviceWait, tracing.SpanProve:
+			better = Neither // a wait, or with one in it: what keeps the device busy makes others wait
 		}
 		ms = append(ms,
 			metric{name: Phase + name + P50, unit: Milliseconds, better: better, of: func(f *figures.Figures) *float64 {
@@ -300,10 +301,10 @@ func (m *metric) change(v, first *Value, a, b *Set) {
 		benchmath.NewSample(xs, &benchmath.DefaultThresholds), benchmath.NewSample(ys, &benchmath.DefaultThresholds))
 	v.N1, v.N2 = test.N1, test.N2
 	switch {
-	case slices.Equal(xs, ys):
+	case *v.Center == *first.Center && slices.Equal(xs, ys):
 		v.Effect = Unchanged
 		return
-	case len(test.Warnings) > 0 || math.IsNaN(test.P):
+	case leastP(test.N1, test.N2) > test.Alpha || math.IsNaN(test.P):
 		v.Effect = CannotTell
 		return
 	}
@@ -318,4 +319,14 @@ func (m *metric) change(v, first *Value, a, b *Set) {
 	default:
 		v.Effect = Regression
 	}
+}
+
+// leastP returns the smallest probability that the U test can give for samples
+// of some sizes: that of the two extremes among all orders of the values.
+func leastP(n1, n2 int) float64 {
+	p := 2.0
+	for i := 1; i <= min(n1, n2); i++ {
+		p *= float64(i) / float64(max(n1, n2)+i)
+	}
+	return p
 }

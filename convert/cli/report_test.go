@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+)
+
+// A reportJSON is what report --format json prints.
+type reportJSON struct {
+	Runs   []map[string]any
+	Errors []string
+}
+
+func parseReport(t *testing.T, text string) *reportJSON {
+	t.Helper()
+	r := new(reportJSON)
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		t.Fatalf("the report is not JSON: %v\n%s", err, text)
+	}
+	return r
+}
+
+// The spans of a log tell what the log tells.
+func TestReportOfSpans(t *testing.T) {
+	for _, log := range []string{"standard", "dual_worker_noisy", "split", "two_gpus", "failure", "snap", "dirty_restart"} {
+		t.Run(log, func(t *testing.T) {
+			dir := workspace(t, log)
+			if r := provetrace(t, dir, "convert", log+".log", "-o", "spans.json.zst"); r.code != 0 {
+				t.Fatal(r.stderr)
+			}
+			var reports [2]*reportJSON
+			for i, name := range []string{log + ".log", "spans.json.zst"} {
+				r := provetrace(t, dir, "report", name, "--format", "json")
+				if r.code != 0 {
+					t.Fatal(r.stderr)
+				}
+				reports[i] = parseReport(t, r.stdout)
+				for _, run := range reports[i].Runs {
+					delete(run, "name")
+					delete(run, "input")
+					for _, g := range run["gpus"].([]any) {
+						delete(g.(map[string]any), "workers") // a worker that never took a partition
+					}
+				}
+			}
+			if diff := cmp.Diff(reports[0], reports[1]); diff != "" {
+				t.Errorf("a report on the log, and on its spans (-log +spans):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A report goes to a file in any format, compressed or not.
+func TestReportFile(t *testing.T) {
+	for format, has := range map[string]string{
+		"text": "Synthesis is the limit", "json": `"bound":"synthesis"`, "html": "Synthesis is the limit", "perfetto": `"traceEvents"`,
+	} {
+		t.Run(format, func(t *testing.T) {
+			dir := workspace(t, "split")
+			for _, name := range []string{"report", "report.gz"} {
+				r := provetrace(t, dir, "report", "split.log", "--format", format, "-o", name)
+				if r.code != 0 || r.stdout != "" {
+					t.Fatalf("%+v", r)
+				}
+			}
+			z, err := gzip.NewReader(bytes.NewReader(get(t, dir, "report.gz")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if _, err := text.ReadFrom(z); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(text.Bytes(), get(t, dir, "report")) || !strings.Contains(text.String(), has) {
+				t.Errorf("the files differ, or lack %s", has)
+			}
+		})
+	}
+}
+
+// Runs of one log are reported one after the other, and make one page.
+func TestReportRuns(t *testing.T) {
+	dir := workspace(t, "dirty_restart")
+	r := provetrace(t, dir, "report", "dirty_restart.log", "--format", "json")
+	if runs := parseReport(t, r.stdout).Runs; len(runs) != 2 || runs[1]["name"] != "dirty_restart.log#2" {
+		t.Errorf("the runs are %v", runs)
+	}
+	if r := provetrace(t, dir, "report", "dirty_restart.log", "--format", "html", "-o", "page.html"); r.code != 0 {
+		t.Error(r.stderr)
+	}
+}
+
+// Several runs of a set are repetitions; a page shows the first of each.
+func TestCompareRepetitions(t *testing.T) {
+	dir := workspace(t, "dual_worker", "dual_worker_noisy", "single_worker", "dirty_restart")
+	var c struct {
+		Sets []struct {
+			Name, Label string
+			Runs        []string
+		}
+	}
+	r := provetrace(t, dir, "compare", "two="+filepath.Join(dir, "dual_*.log"), "single_worker.log", "again=dirty_restart.log", "--format", "json")
+	if err := json.Unmarshal([]byte(r.stdout), &c); err != nil {
+		t.Fatalf("%v: %s", err, r.stderr)
+	}
+	if len(c.Sets) != 3 || c.Sets[0].Name != "two" || len(c.Sets[0].Runs) != 2 || c.Sets[1].Label != "B" || len(c.Sets[2].Runs) != 2 {
+		t.Errorf("the sets are %+v", c.Sets)
+	}
+	r = provetrace(t, dir, "compare", "dual_worker.log", "single_worker.log", "--format", "html", "-o", "page.html")
+	if r.code != 0 || !bytes.Contains(get(t, dir, "page.html"), []byte("single_worker.log")) {
+		t.Errorf("%+v", r)
+	}
+}
