@@ -214,10 +214,12 @@ func TestReplayOfALiveRun(t *testing.T) {
 		proof := part.Prove(4, 2, at(from+20))
 		proof.Start("msm a", at(from+21)).End(at(from + 30))
 		proof.Start("msm l", at(from+25)).End(at(from + 28))
+		proof.Start("msm l", at(from+28)).End(at(from + 30)) // in two parts
 		proof.Set(tracing.GPUPower.Float64(512.5), tracing.GPUTemperature.Int(71), tracing.GPUPCIeRx.Float64(3e9), tracing.GPUPCIeTx.Float64(1), tracing.GPUUtilization.Float64(0), tracing.GPUMemoryUsed.Int64(5))
 		proof.End(at(from + 40))
 		part.End(at(from+40), nil)
-		s.Verify(at(from + 41)).End(at(from + 45))
+		s.Verify(at(from + 41)).End(at(from + 43))
+		s.Verify(at(from + 43)).End(at(from + 45))
 		s.End(at(from+45), nil)
 	}
 	rec.Close(at(300))
@@ -233,7 +235,7 @@ func TestReplayOfALiveRun(t *testing.T) {
 	}
 	for i, s := range first[0].Sectors {
 		again := second[0].Sectors[i]
-		if diff := cmp.Diff(s.Checks, again.Checks); diff != "" || len(s.Checks) != 1 {
+		if diff := cmp.Diff(s.Checks, again.Checks); diff != "" || len(s.Checks) != 2 {
 			t.Errorf("checks differ (-live +replayed):\n%s", diff)
 		}
 		p, q := slices.Collect(s.Partitions())[0], slices.Collect(again.Partitions())[0]

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -41,7 +42,8 @@ type Phase struct {
 	ended bool
 	open  []*Phase
 	ends  lastEnd
-	path  string // in its sector's tree; empty until it is needed
+	path  string         // in its sector's tree; empty until it is needed
+	names map[string]int // how often what has started inside had a name, in a replay
 }
 
 // Start starts a part of the phase: witness and constraint evaluation inside a
@@ -62,7 +64,11 @@ func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *
 		d.attrs = append(d.attrs, ph.lane.attrs...)
 	}
 	d.attrs = append(d.attrs, attrs...)
-	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, ph.place(), name, at, d)
+	place := ph.placeInside(name)
+	if place != "" {
+		in.path = place + "/" + name
+	}
+	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, place, name, at, d)
 	return in.add()
 }
 
@@ -102,14 +108,27 @@ func (ph *Phase) hasEnded() bool {
 	return ph.ended
 }
 
-// place returns the phase's place in its sector's tree.
-func (ph *Phase) place() string {
+// placeInside returns the place in the sector's tree of what starts inside the
+// phase, by its name and how often that was there before; empty when live.
+func (ph *Phase) placeInside(name string) string {
 	if ph.s.tree == nil {
 		return ""
 	}
 	ph.s.mu.Lock()
 	defer ph.s.mu.Unlock()
-	return ph.placeLocked()
+	if ph.names == nil {
+		ph.names = make(map[string]int)
+	}
+	ph.names[name]++
+	return repeated(ph.placeLocked(), ph.names[name])
+}
+
+// repeated returns the place of the nth of what has the same name there.
+func repeated(place string, n int) string {
+	if n > 1 {
+		place += "#" + strconv.Itoa(n)
+	}
+	return place
 }
 
 func (ph *Phase) placeLocked() string {

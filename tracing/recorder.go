@@ -34,8 +34,8 @@ type RecorderOptions struct {
 	// Run, where not empty, names a run that is replayed. All ids then follow
 	// from it and from the places of the spans in their trees, so that
 	// replaying a run twice gives the same ids. Attempts at a job then have to
-	// differ in their numbers, and what starts in a sector, a partition or a
-	// phase in its name. The tracers have to come from a [Pipeline].
+	// differ in their numbers, and what starts in a sector or a partition in its
+	// name. The tracers have to come from a [Pipeline].
 	Run string
 
 	// Backend is the value of prover.backend, absent where empty.

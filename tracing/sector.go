@@ -52,6 +52,7 @@ type Sector struct {
 	ended     bool
 	open      []*Partition
 	verifying []*Phase
+	checks    int // verifications so far, for their ids
 	synthesis extent
 	proving   extent
 	ends      lastEnd
@@ -134,8 +135,12 @@ func (s *Sector) Verify(at time.Time) *Phase {
 	}
 	defer guard()
 	at = orNow(at)
+	s.mu.Lock()
+	s.checks++
+	place := repeated("", s.checks)
+	s.mu.Unlock()
 	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, name: SpanVerify, start: at}
-	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, "", SpanVerify, at, newDraft())
+	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, place, SpanVerify, at, newDraft())
 	return ph.add()
 }
 
