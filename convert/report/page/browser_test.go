@@ -420,6 +420,37 @@ func TestBrowserComparison(t *testing.T) {
 	b.until(`found.textContent === "1 of 2"`) // the logs have the same jobs
 }
 
+func TestBrowserSparse(t *testing.T) {
+	browser := startBrowser(t)
+	for name, log := range sparse {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, browser, 1400, 900, "light", read(t, name, []byte(log)))
+			b.do(chromedp.Focus(`.lanes canvas`))
+			for _, key := range []string{"1", kb.ArrowRight, kb.Enter, "2", "3", kb.ArrowRight, "4", "+", "0"} {
+				b.do(chromedp.KeyEvent(key))
+				b.frame()
+			}
+		})
+	}
+}
+
+// TestBrowserLive shows what a live pipeline's spans have and logs do not.
+func TestBrowserLive(t *testing.T) {
+	browser := startBrowser(t)
+	b := open(t, browser, 1400, 900, "light", live(t))
+	b.do(chromedp.KeyEvent("4"))
+	b.frame()
+	require.Equal(t, 4, eval[int](b, `+document.querySelector(".pane").dataset.lanes`))
+	b.do(chromedp.KeyEvent("3"), chromedp.Focus(`.lanes canvas`))
+	for _, key := range []string{kb.Home, kb.ArrowDown, kb.ArrowDown} {
+		b.do(chromedp.KeyEvent(key))
+	}
+	b.until(`live.textContent.startsWith("gpu prove")`)
+	for _, want := range []string{"left", "utilization", "power", "memory 21.0 GiB", "PCIe in 7.00 GB/s"} {
+		require.Contains(t, b.text("#live"), want)
+	}
+}
+
 // TestBrowserLarge states how long a browser takes to open a page of 20,000
 // spans, and to draw the next frame.
 func TestBrowserLarge(t *testing.T) {
@@ -472,10 +503,16 @@ func TestPictures(t *testing.T) {
 		{"truncated-light", 1400, 900, "light", "", []string{"dirty_truncated.log"}},
 		{"compared-light", 1400, 900, "light", "", []string{"standard.log", "dual_worker_noisy.log"}},
 		{"compared-small-dark", 390, 800, "dark", "", []string{"standard.log", "dual_worker_noisy.log"}},
+		{"live-light", 1400, 900, "light", "", []string{""}},
+		{"live-gpus-dark", 1400, 900, "dark", "3", []string{""}},
 		{"three-light", 1400, 900, "light", "", []string{"dual_worker_noisy.log", "single_worker.log", "few_workers.log"}},
 	} {
 		var runs []Run
 		for _, name := range p.logs {
+			if name == "" {
+				runs = append(runs, live(t))
+				continue
+			}
 			runs = append(runs, fixture(t, name))
 		}
 		b := open(t, browser, p.width, p.height, p.scheme, runs...)

@@ -63,6 +63,7 @@ type drawn struct {
 	origin  int64 // ms of the run's clock, the axis's 0
 	places  map[attempt]int
 	inside  bool // phases inside proofs are known
+	checks  bool // and the proofs' own verification
 }
 
 // An attempt names a sector of a run.
@@ -105,6 +106,10 @@ type encoder struct {
 	origin int64
 }
 
+// maxText bounds a text, in bytes: a log's line, and so an id, can be of any
+// length.
+const maxText = 300
+
 // text returns the number of a text, which is shown as a terminal would have
 // to: without anything that is invisible or changes its surroundings.
 func (e *encoder) text(s string) int {
@@ -112,6 +117,9 @@ func (e *encoder) text(s string) int {
 	if !ok {
 		n = len(e.order)
 		e.texts[s] = n
+		if len(s) > maxText {
+			s = s[:maxText] + "…"
+		}
 		e.order = append(e.order, report.Sanitize(s))
 	}
 	return n
@@ -180,6 +188,7 @@ func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 		end = max(end, last)
 		d.places[attempt{s.Job, s.Attempt}] = d.sectors
 		d.sectors++
+		d.checks = d.checks || len(s.Checks) > 0
 	}
 	d.inside = slices.ContainsFunc(e.names, func(name string) bool { return classOf(name) != inSynthesis })
 	e.raw(`],"idle":[`)
@@ -263,6 +272,15 @@ func (e *encoder) sector(s *run.Sector) (spans int, last int64) {
 		n, end := e.partition(s, &p)
 		spans += n
 		last = max(last, end)
+	}
+	e.raw("],[")
+	for i, check := range s.Checks {
+		if i > 0 {
+			e.raw(",")
+		}
+		e.ints(int(check.Start-e.origin), int(check.End-check.Start))
+		spans++
+		last = max(last, check.End)
 	}
 	e.raw("]]")
 	return spans, last

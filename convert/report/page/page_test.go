@@ -25,7 +25,7 @@ type pageData struct {
 	Runs []struct {
 		Name    string
 		Mark    string
-		Sectors [][8]json.RawMessage
+		Sectors [][9]json.RawMessage
 		Idle    [][4]int64
 		Devices [][2]int64
 		Curves  [][2]string
@@ -130,7 +130,7 @@ func TestPolicy(t *testing.T) {
 	require.Contains(t, policy, "default-src 'none'")
 	require.NotContains(t, policy, "unsafe")
 	for element, directive := range map[string]string{"script": "script-src", "style": "style-src"} {
-		inline := regexp.MustCompile(`(?s)<` + element + `>(.*?)</` + element + `>`).FindAllStringSubmatch(page, -1)
+		inline := regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1)
 		require.Len(t, inline, 1)
 		require.Contains(t, policy, directive+" '"+hash(inline[0][1])+"'")
 	}
@@ -180,16 +180,24 @@ func TestScope(t *testing.T) {
 	require.Equal(t, int64(0), as[[]int64](t, as[[][]json.RawMessage](t, d.Sectors[0][7])[0][10])[0], "the axis begins with it")
 }
 
-// TestSparseRuns draws what hardly is a run.
+// sparse are logs of what hardly is a run.
+var sparse = map[string]string{
+	"nothing":        "TIMELINE,no,SYNTH_START,a,partition=0\n",
+	"one start":      "TIMELINE,5,SYNTH_START,a,partition=0\n",
+	"one end":        "TIMELINE,5,GPU_END,a,worker=0,gpu_ms=1\n",
+	"only a pick-up": "TIMELINE,5,GPU_PICKUP,a,worker=0,partition=3\n",
+	"no time":        "TIMELINE,0,SYNTH_START,a,kind=porep-c2\nTIMELINE,0,SYNTH_END,a,synth_ms=0\n",
+	"a long id":      "TIMELINE,5,SYNTH_START," + strings.Repeat("ü", 100_000) + ",partition=0\n",
+	"a late start":   "TIMELINE,999999999999,SYNTH_START,a,partition=0\n",
+}
+
 func TestSparseRuns(t *testing.T) {
-	for name, log := range map[string]string{
-		"one start":      "TIMELINE,5,SYNTH_START,a,partition=0\n",
-		"one end":        "TIMELINE,5,GPU_END,a,worker=0,gpu_ms=1\n",
-		"only a pick-up": "TIMELINE,5,GPU_PICKUP,a,worker=0,partition=3\n",
-		"no time":        "TIMELINE,0,SYNTH_START,a,kind=porep-c2\nTIMELINE,0,SYNTH_END,a,synth_ms=0\n",
-	} {
+	for name, log := range sparse {
 		t.Run(name, func(t *testing.T) {
-			require.Len(t, dataOf(t, written(t, read(t, name, []byte(log)))).Runs[0].Sectors, 1)
+			r := read(t, name, []byte(log))
+			page := written(t, r)
+			require.Len(t, dataOf(t, page).Runs[0].Sectors, len(r.Model.Sectors))
+			require.Less(t, len(page), 200_000)
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
 )
 
 // fixture reads a log of the converter's fixtures.
@@ -96,4 +97,56 @@ func hostileLog() []byte {
 		fmt.Fprintf(&b, "TIMELINE,%d,GPU_END,%s,worker=0,gpu_ms=900\n", 1000*i+1800, id)
 	}
 	return b.Bytes()
+}
+
+// live reads the spans of a live pipeline with two devices, whose sensors are
+// read, and with workers that are known.
+func live(t testing.TB) Run {
+	t.Helper()
+	began := time.Date(2026, 2, 18, 14, 59, 7, 0, time.UTC)
+	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
+	var out bytes.Buffer
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: "-", Writer: &out})
+	require.NoError(t, err)
+	r := tracing.NewRecorder(p.Stages(), tracing.RecorderOptions{Backend: "sim", Devices: []tracing.Device{
+		{Ordinal: 0, Name: "left", Model: "H200"}, {Ordinal: 1, Name: "<b>right</b>", Model: "H200"},
+	}})
+	for n := range 4 {
+		from := 4000 * n
+		s := r.StartSector(t.Context(), tracing.SectorInfo{Job: fmt.Sprintf("porep-1000-%d", 42+n), ProofKind: "porep-c2", Partitions: 4, Admitted: at(from - 500)}, at(from))
+		last := 0
+		for i := range 4 {
+			part := s.StartPartition(i, at(from+20*i))
+			synthesis := part.Synthesis(i, at(from+20*i))
+			synthesis.Start(tracing.SpanWitness, at(from+20*i)).End(at(from + 1000))
+			synthesis.Start(tracing.SpanConstraints, at(from+1000)).End(at(from + 3500 + 40*i))
+			synthesis.End(at(from + 3500 + 40*i))
+			wait := part.Queue(at(from + 3500 + 40*i))
+			begin := from + 3700 + 1900*(i/2)
+			wait.PickUp(i, i%2, at(begin))
+			proof := part.Prove(2*(i%2)+i/2, i%2, at(begin))
+			proof.Start(tracing.SpanPrepare, at(begin)).End(at(begin + 100))
+			for k, name := range []string{"ntt h", "msm h", "msm l", "msm a", "msm b_g1"} {
+				proof.Start(name, at(begin+100+350*k)).End(at(begin + 450 + 350*k))
+			}
+			proof.Start("msm b_g2", at(begin+1850)).End(at(begin + 2200))
+			proof.Set(tracing.GPUUtilization.Float64(0.7+0.06*float64(i)), tracing.GPUPower.Float64(420+40*float64(n)), tracing.GPUMemoryUsed.Int64(int64(20+n)<<30),
+				tracing.GPUTemperature.Int(60+n+i), tracing.GPUPCIeRx.Float64(9e9-1e9*float64(i)), tracing.GPUSamples.Int(20))
+			last = begin + 2250
+			proof.End(at(last))
+			part.End(at(last), nil)
+		}
+		s.Verify(at(last)).End(at(last + 300))
+		s.End(at(last+300), nil)
+	}
+	r.Close(at(30_000))
+	_, err = p.Shutdown(t.Context())
+	require.NoError(t, err)
+	source := run.Source{Name: "live.json", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil }}
+	for m, err := range run.ReadSpans(t.Context(), "live.json", run.Options{}, source) {
+		require.NoError(t, err)
+		return Run{Model: m, Figures: figures.Of(m)}
+	}
+	require.Fail(t, "no run")
+	return Run{}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
 )
 
 // A view is what the page's template shows, in words.
@@ -31,6 +32,9 @@ type view struct {
 	Phases   []phaseRow
 	KindNote string
 	Inside   bool // phases inside proofs are known
+	Checks   bool // and the proofs' own verification
+
+	Failed, Unfinished bool // some sector is
 }
 
 // A runView is what stands beside one run.
@@ -113,6 +117,9 @@ func newView(runs []Run, told []drawn) *view {
 	for i, r := range runs {
 		v.Runs = append(v.Runs, newRunView(r, told[i], i))
 		v.Inside = v.Inside || told[i].inside
+		v.Checks = v.Checks || told[i].checks
+		v.Failed = v.Failed || r.Figures.Failed > 0
+		v.Unfinished = v.Unfinished || r.Figures.Unfinished > 0
 		names = append(names, v.Runs[i].Name)
 	}
 	v.Title = strings.Join(names, " · ")
@@ -162,7 +169,7 @@ func newRunView(r Run, d drawn, i int) runView {
 		if t.SynthesisReadinessMS != nil {
 			readiness = signed(*t.SynthesisReadinessMS)
 		}
-		v.Transitions = append(v.Transitions, transitionRow{label(f, t.From), label(f, t.To), signed(t.CrossSectorGapMS), readiness})
+		v.Transitions = append(v.Transitions, transitionRow{label(t.From), label(t.To), signed(t.CrossSectorGapMS), readiness})
 	}
 	for _, s := range f.PerSector[:min(len(f.PerSector), maxRows)] {
 		row := sectorRow{
@@ -213,15 +220,8 @@ var epochSources = map[run.EpochSource]string{
 	run.EpochSpans:     "the spans",
 }
 
-// label returns the short name of the sector of a job.
-func label(f *figures.Figures, job string) string {
-	for i := range f.PerSector {
-		if f.PerSector[i].Job == job {
-			return report.Sanitize(f.PerSector[i].Label)
-		}
-	}
-	return report.Sanitize(job)
-}
+// label returns the short name of the sector of a job, as it is shown.
+func label(job string) string { return report.Sanitize(tracing.SectorLabel(job)) }
 
 func newGPURow(g *figures.GPU) gpuRow {
 	r := gpuRow{Name: "GPU ?", Active: share(g.UtilizationActive), Overall: share(g.UtilizationOverall), Kernels: share(g.KernelUtilizationActive),

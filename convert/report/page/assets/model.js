@@ -3,7 +3,7 @@
 const Kind = {
   admission: 0, synthesis: 1, queue: 2, prove: 3,
   device: 4, cpu: 5, wait: 6, step: 7,
-  idle: 8, unfinished: 9,
+  idle: 8, unfinished: 9, verify: 10,
 };
 const State = { finished: 0, failed: 1, skipped: 2, incomplete: 3 };
 
@@ -12,7 +12,7 @@ const P = {
   index: 0, state: 1, worker: 2, device: 3, synthesisWorker: 4, depth: 5, inferred: 6,
   synthMS: 7, gpuMS: 8, failure: 9, times: 10, phases: 11, samples: 12,
 };
-const S = { label: 0, job: 1, kind: 2, attempt: 3, state: 4, failure: 5, admitted: 6, partitions: 7 };
+const S = { label: 0, job: 1, kind: 2, attempt: 3, state: 4, failure: 5, admitted: 6, partitions: 7, checks: 8 };
 const T = { synthStart: 0, synthEnd: 1, queued: 2, pickedUp: 3, gpuStart: 4, gpuEnd: 5, until: 6 };
 
 // maxRows bounds the rows of a lane whose spans overlap.
@@ -61,13 +61,19 @@ function decode(raw, number) {
       }
       run.partTo.push(kind.length);
     }
+    const checks = [];
+    for (let i = 0; i < rs[S.checks].length; i += 2) {
+      checks.push(kind.length);
+      add(Kind.verify, rs[S.checks][i], rs[S.checks][i] + rs[S.checks][i + 1], s, -1, 0);
+      last = Math.max(last, rs[S.checks][i] + rs[S.checks][i + 1]);
+    }
     let admission = -1;
     if (rs[S.admitted] !== null && rs[S.admitted] < first && first !== Infinity) {
       admission = kind.length;
       add(Kind.admission, rs[S.admitted], first, s, -1, 0);
       first = rs[S.admitted];
     }
-    run.sectors.push({ begin, end: kind.length, first, last, firstPart, lastPart: run.parts.length, admission });
+    run.sectors.push({ begin, end: kind.length, first, last, firstPart, lastPart: run.parts.length, admission, checks });
     if (first !== Infinity) run.first = Math.min(run.first, first);
   });
   run.idleFrom = kind.length;
@@ -181,7 +187,10 @@ const lanesOf = {
         label: run.strings[rs[S.label]] + (rs[S.attempt] > 1 ? " #" + rs[S.attempt] : ""),
         state: rs[S.state], sector: i, rows: rows.map((r) => ({ layers: layersOf(run, r, always) })), idle: [], curves: [],
       };
-      if (s.admission >= 0 && lane.rows.length) lane.rows[0].layers[0].unshift(s.admission);
+      if (lane.rows.length) {
+        if (s.admission >= 0) lane.rows[0].layers[0].unshift(s.admission);
+        lane.rows[0].layers[0].push(...s.checks);
+      }
       return lane;
     });
   },

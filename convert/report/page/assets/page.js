@@ -17,7 +17,7 @@ function describe(run, span, several) {
   const fact = (name, value) => { if (value !== undefined && value !== null && value !== "") facts.push([name, String(value)]); };
   const titles = {
     [Kind.admission]: "admission wait", [Kind.synthesis]: "synthesis", [Kind.queue]: "queue wait", [Kind.prove]: "gpu prove",
-    [Kind.idle]: "GPU idle", [Kind.unfinished]: "unfinished: the record ends before it did",
+    [Kind.idle]: "GPU idle", [Kind.verify]: "verify", [Kind.unfinished]: "unfinished: the record ends before it did",
   };
   const title = titles[k] ?? run.phases[run.detail[span]][0];
   if (several) fact("run", run.mark + " · " + run.name);
@@ -31,7 +31,7 @@ function describe(run, span, several) {
   if (k === Kind.idle) {
     const idle = run.raw.idle[run.detail[span]];
     fact("device", deviceOf(run, idle[0]).label);
-    fact("waits for", { synthesis: "synthesis: none was ready, one was being built", handoff: "the hand-over: a partition was ready", "no-work": "work: nothing was under way" }[run.strings[idle[3]]] ?? run.strings[idle[3]]);
+    fact("waits for", { synthesis: "synthesis: none was ready, one was being built", handoff: "the hand-over: a partition was ready", "no-work": "work: nothing was under way" }[run.strings[idle[3]]] ?? "unknown");
   }
   if (run.part[span] >= 0 && k !== Kind.idle) {
     const rp = run.parts[run.part[span]];

@@ -64,7 +64,7 @@ function paintSpan(ctx, theme, kind, detail, x, y, w, h) {
   switch (kind) {
     case Kind.synthesis:
       ctx.fillStyle = fine ? theme.pattern(ctx, "diagonal", theme["synthesis-ink"], theme.synthesis) : theme.synthesis;
-      ctx.fillRect(x, y, w, h);
+      ctx.fillRect(x, y, w > 4 ? w - 1 : w, h); // apart from the next one
       break;
     case Kind.step:
       // One under the other, so that the steps of a synthesis differ in height.
@@ -115,6 +115,10 @@ function paintSpan(ctx, theme, kind, detail, x, y, w, h) {
         ctx.lineWidth = 1;
         ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
       }
+      break;
+    case Kind.verify:
+      ctx.fillStyle = fine ? theme.pattern(ctx, "level", theme.panel, theme.muted) : theme.muted;
+      ctx.fillRect(x, y, w, h);
       break;
     case Kind.unfinished:
       ctx.fillStyle = theme.pattern(ctx, "dots", theme.wait, "");

@@ -1,6 +1,6 @@
 // The timeline: the view that all runs share, and a pane for each run.
 
-const lanePad = 8, curveHeight = 26, leastView = 20;
+const lanePad = 8, curveHeight = 26, leastView = 20, maxDevices = 16;
 
 class Timeline {
   constructor(stage, runs) {
@@ -196,12 +196,13 @@ class Timeline {
     const th = this.theme, each = h / this.runs.length;
     const top = Math.max(...this.runs.map((r) => r.load.synthesis.top));
     this.runs.forEach((run, n) => {
-      const y = n * each, strip = Math.max(2, Math.min(9, (each * 0.5) / Math.max(run.work.length, 1)));
-      const area = Math.max(each - strip * run.work.length - 6, 8);
+      const y = n * each, devices = run.work.slice(0, maxDevices);
+      const strip = Math.max(2, Math.min(9, (each * 0.5) / Math.max(devices.length, 1)));
+      const area = Math.max(each - strip * devices.length - 6, 8);
       ctx.globalAlpha = 0.75;
       paintSteps(ctx, run.load.synthesis, top, this.full, { x: this.gutter, y: y + 2, w: this.plot, h: area }, th.synthesis, true);
       ctx.globalAlpha = 1;
-      run.work.forEach(({ layers }, d) => {
+      devices.forEach(({ layers }, d) => {
         for (const layer of [layers[0], layers[2]]) this.panes[n].drawLayer(ctx, layer, y + area + 3 + d * strip, strip - 1, this.full, true);
       });
       ctx.font = "11px " + th.font;
@@ -330,7 +331,7 @@ class Pane {
 
   // layout chooses rows as high as the lanes have room for.
   layout() {
-    this.devices = this.timeline.mode === "device" ? [] : this.run.work;
+    this.devices = this.timeline.mode === "device" ? [] : this.run.work.slice(0, maxDevices);
     this.strip = this.devices.length ? Math.max(3, Math.min(18, Math.floor(60 / this.devices.length))) : 0;
     this.load.style.height = this.loadHeight + this.devices.length * this.strip + (this.strip ? 5 : 0) + "px";
     const room = this.scroller.clientHeight - 4;
@@ -350,8 +351,6 @@ class Pane {
     }
     const total = this.tops[this.tops.length - 1];
     this.spacer.style.height = Math.max(total, this.scroller.clientHeight) + "px";
-    const scrolls = total > this.scroller.clientHeight;
-    this.canvas.style.touchAction = scrolls ? "none" : "pan-y";
   }
 
   reveal(sector) {
@@ -430,14 +429,15 @@ class Pane {
       paintCurve(ctx, curve, tl.view, box, th.accent);
     });
     ctx.restore();
-    ctx.font = "10px " + th.font;
     ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    ctx.fillStyle = th.muted;
     lane.curves.forEach((curve, n) => {
-      const y = top + rowsHeight + n * curveHeight + curveHeight / 2 + 3;
-      ctx.fillStyle = th.muted;
-      ctx.textAlign = "right";
-      ctx.fillText(fitText(ctx, `${curve.name} ≤ ${formatValue(curve.top, curve.unit)}`, tl.gutter - 10), tl.gutter - 6, y);
-      ctx.textAlign = "left";
+      const middle = top + rowsHeight + n * curveHeight + curveHeight / 2 + 2;
+      ctx.font = "10px " + th.font;
+      ctx.fillText(fitText(ctx, curve.name, tl.gutter - 12), 6, middle - 5);
+      ctx.font = "9px " + th.font;
+      ctx.fillText(fitText(ctx, "≤ " + formatValue(curve.top, curve.unit), tl.gutter - 12), 6, middle + 6);
     });
   }
 
@@ -482,18 +482,29 @@ class Pane {
       const k = run.kind[i];
       paintSpan(ctx, tl.theme, k, k === Kind.device ? run.shades[run.detail[i]] : plain ? 0 : run.detail[i], x0, top, x1 - x0, h);
       if (plain) continue;
-      if (k === Kind.device || k === Kind.idle) this.caption(ctx, i, x0, x1, top, h);
+      this.caption(ctx, i, x0, x1, top, h);
     }
     ctx.globalAlpha = 1;
   }
 
-  // caption names a phase or a gap that has room for it.
+  // caption names a span that has room for it: a phase, a gap or, where the
+  // lanes are not those of sectors, whose it is.
   caption(ctx, i, x0, x1, top, h) {
-    const tl = this.timeline, th = tl.theme, run = this.run;
+    const tl = this.timeline, th = tl.theme, run = this.run, k = run.kind[i];
     x0 = Math.max(x0, tl.gutter);
     x1 = Math.min(x1, tl.gutter + tl.plot);
     if (h < 11 || x1 - x0 < 30) return;
-    const text = run.kind[i] === Kind.device ? run.phases[run.detail[i]][0] : `idle ${formatMS(run.end[i] - run.start[i])}: ${run.strings[run.raw.idle[run.detail[i]][3]]}`;
+    let text;
+    if (k === Kind.device) {
+      text = run.phases[run.detail[i]][0];
+    } else if (k === Kind.idle) {
+      text = `idle ${formatMS(run.end[i] - run.start[i])}: ${run.strings[run.raw.idle[run.detail[i]][3]] || "unknown cause"}`;
+    } else if (tl.mode !== "sector" && (k === Kind.synthesis || (k === Kind.prove && (tl.mode === "device" || !run.detail[i])))) {
+      const index = run.parts[run.part[i]][P.index];
+      text = run.strings[run.raw.sectors[run.sector[i]][S.label]] + (index >= 0 ? " · " + index : "");
+    } else {
+      return;
+    }
     ctx.font = "10px " + th.font;
     const w = ctx.measureText(text).width;
     if (w + 10 > x1 - x0) return;
@@ -666,7 +677,7 @@ class Pane {
         return;
       }
       tl.pan(-dx / tl.plot);
-      this.scroller.scrollTop -= dy;
+      if (e.pointerType !== "touch") this.scroller.scrollTop -= dy; // touches scroll by themselves
     });
     const release = (e) => {
       const clicked = e.type === "pointerup" && this.pointers.size === 1 && this.moved < 4;
