@@ -27,6 +27,13 @@ func (c *VirtualClock) Now() time.Duration {
 	return c.now.Sub(time.Time{})
 }
 
+// Steps returns how many steps are under way.
+func (c *VirtualClock) Steps() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sleepers)
+}
+
 // Next returns when the next step ends, and false if none is under way.
 func (c *VirtualClock) Next() (time.Duration, bool) {
 	c.mu.Lock()

@@ -36,6 +36,7 @@ func TestVirtualClock(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"d"}, ended)
+		require.Equal(t, 3, clock.Steps())
 		for _, c := range []struct {
 			to   time.Duration
 			want []string
