@@ -1,0 +1,527 @@
+// Package cli is the command line of prover.
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/prover"
+	"github.com/provetrace/provetrace/prover/backend"
+	"github.com/provetrace/provetrace/prover/backend/cpu"
+	"github.com/provetrace/provetrace/prover/backend/sim"
+	"github.com/provetrace/provetrace/prover/groth16"
+	"github.com/provetrace/provetrace/prover/porep"
+	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/outfile"
+)
+
+// Of the jobs. Their ids are like Curio's, so that sectors have their numbers.
+const (
+	miner     = 1000
+	proofKind = "porep-c2"
+)
+
+// How long the last spans may take: to be written, to be sent, and to be sent
+// to an endpoint that has failed already or by a user who has interrupted.
+// Sending waits longer than an export does by default, so that the export's
+// own error is the one to be told.
+const (
+	writeWithin = time.Minute
+	sendWithin  = 15 * time.Second
+	hurryWithin = 2 * time.Second
+)
+
+// Command returns the prove command.
+func Command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "prove",
+		Short: "Prove sectors, and show what the pipeline did",
+		Long: `prove seals small sectors, proves them partition by partition with Groth16 over
+BLS12-381, verifies the proofs, and shows as report does where the time went.
+Each partition is synthesized on the CPUs, waits for a device and is proved
+there. The cpu backend makes of the CPUs one device, so that no GPU is needed;
+sim spends the times of experiments with a real engine instead of computing, to
+study its scheduling.
+
+The keys are development keys: they show how long proving takes, and prove
+nothing to others. They are made once for each size, and kept.
+
+With --out, DIR gets run.json (the summary, with the statements), spans.json
+(OTLP JSON), timeline.log (the TIMELINE journal, written as things happen, which
+convert reads also after a crash), proofs/JOB.proof (192 bytes for each
+partition, in their order) and verifying.key.
+
+The spans are also sent where --endpoint or OTEL_EXPORTER_OTLP_ENDPOINT says;
+--jaeger sends them to http://localhost:4317 where neither does. Proving never
+waits for that, and an endpoint that fails costs a warning.
+
+An interrupt abandons what is under way and tells of what was done; a second one
+ends at once.
+
+Exit code: 0 when all sectors were proved and what was asked for is written, 1
+when not, 2 when called wrongly.`,
+		Example: `  # three sectors of ten partitions, in about half a minute on two cores
+  provetrace prove
+
+  # keep spans, journal and proofs, and look at the run again
+  provetrace prove --out run1
+  provetrace report run1/spans.json
+
+  # into Jaeger, with links
+  provetrace prove --jaeger http://localhost:16686
+
+  # what would two GPUs do? 20 sectors, ten times as fast as real ones
+  provetrace prove --backend sim --sectors 20 --devices 2 --synthesis-workers 20`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(c *cobra.Command, _ []string) error { return o.check(c.Flags()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.prove(c.Context(), os.Stdout, os.Stderr)
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+// A usageError says that the command was called wrongly.
+type usageError struct{ error }
+
+func (usageError) Usage() {}
+
+// A proving is one call of the command.
+type proving struct {
+	*options
+	dir       *directory
+	file      *tracing.Pipeline // into the directory
+	export    *tracing.Pipeline // elsewhere; nil where spans are not sent
+	journal   *os.File
+	screen    *progress
+	circuit   *porep.Circuit // nil where proving is simulated
+	key       *groth16.VerifyingKey
+	sectors   []*sector
+	overviews []string // trace ids of the run's own traces
+	warnings  []string
+	failures  []error
+}
+
+// A sector is one that is to be proved.
+type sector struct {
+	job     prover.Job
+	begun   *begun
+	replica *porep.Replica // nil where proving is simulated
+
+	done   chan struct{} // closed when it is proved, or not
+	proofs []groth16.Proof
+	err    error // why it is not proved; set before done is closed
+	stored error // why its proofs are not written
+}
+
+func newSector(number uint64, s prover.Statement) *sector {
+	b := newBegun(s)
+	return &sector{job: prover.Job{ID: jobID(number), ProofKind: proofKind, Statement: b}, begun: b, done: make(chan struct{})}
+}
+
+func jobID(sector uint64) string { return fmt.Sprintf("porep-%d-%d", miner, sector) }
+
+// errInterrupted is why what was under way is abandoned.
+var errInterrupted = errors.New("interrupted")
+
+// prove does the command's work.
+func (o *options) prove(signalled context.Context, stdout, stderr *os.File) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(signalled))
+	defer cancel(nil)
+	defer context.AfterFunc(signalled, func() { cancel(errInterrupted) })()
+	p := &proving{options: o}
+	// The spans and the journal take some 10 KiB a partition.
+	const perPartition, most = 16 << 10, 64 << 20
+	var err error
+	if p.dir, err = openDirectory(o.out, min(int64(o.sectors*o.sizes.Partitions)*perPartition, most)); err != nil {
+		return err
+	}
+	defer p.dir.close()
+	if err := p.trace(ctx, stderr); err != nil {
+		return err
+	}
+	p.screen = newProgress(stderr)
+	defer p.screen.close()
+
+	b, po, err := p.prepare(ctx)
+	if err != nil {
+		p.drop()
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return sentence(err)
+	}
+	if err := p.run(ctx, b, po); err != nil {
+		p.drop()
+		return sentence(err)
+	}
+	return p.conclude(ctx, stdout, po.Mode)
+}
+
+// trace opens what the run is recorded in.
+func (p *proving) trace(ctx context.Context, stderr *os.File) (err error) {
+	exporting := p.endpoint != "" || p.jaeger != "" || os.Getenv("OTEL_TRACES_EXPORTER") == "otlp" ||
+		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	if exporting {
+		p.export, err = tracing.Setup(ctx, tracing.Options{Endpoint: p.endpoint, Protocol: p.protocol, Writer: stderr})
+		if err != nil {
+			return usageError{err} // of an option or a variable
+		}
+	}
+	p.file, err = tracing.Setup(ctx, tracing.Options{File: p.dir.spans(), Lossless: true, Also: p.export})
+	if err == nil {
+		name := p.options.journal
+		if name == "" {
+			name = p.dir.journal()
+		}
+		if p.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
+			err = fmt.Errorf("cannot write the journal to %s: %w", name, outfile.Cause(err))
+		}
+	}
+	if err != nil {
+		p.drop()
+	}
+	return err
+}
+
+// drop ends a recording of nothing, and leaves no file of it.
+func (p *proving) drop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, to := range []*tracing.Pipeline{p.file, p.export} {
+		if to != nil {
+			_, _ = to.Shutdown(ctx)
+		}
+	}
+	if p.journal != nil {
+		_ = p.journal.Close()
+		if p.options.journal == "" {
+			_ = os.Remove(p.journal.Name())
+		}
+	}
+}
+
+// prepare makes the sectors, and the backend that is to prove them.
+func (p *proving) prepare(ctx context.Context) (backend.Backend, prover.Options, error) {
+	po := prover.Options{
+		Mode: p.mode, SynthesisWorkers: p.synthesisWorkers, WorkersPerDevice: p.workersPerDevice,
+		Queue: p.queue, Memory: int64(p.memory),
+	}
+	if p.backend == backendSim {
+		return p.simulate(po)
+	}
+	return p.seal(ctx, po)
+}
+
+// simulate makes sectors for a backend that spends times.
+func (p *proving) simulate(po prover.Options) (backend.Backend, prover.Options, error) {
+	profile, err := sim.ProfileNamed(p.profile)
+	if err != nil {
+		return nil, po, err
+	}
+	po.InlineFinish = profile.InlineFinish
+	b, err := sim.New(sim.Options{Durations: profile.Durations(p.seed), Devices: p.devices, Scale: p.timeScale})
+	if err != nil {
+		return nil, po, err
+	}
+	for n := range p.options.sectors {
+		number := uint64(n + 1)
+		p.sectors = append(p.sectors, newSector(number, b.Statement(jobID(number), p.sizes.Partitions)))
+	}
+	return b, po, nil
+}
+
+// seal makes the circuit, its keys, and sealed sectors.
+func (p *proving) seal(ctx context.Context, po prover.Options) (backend.Backend, prover.Options, error) {
+	cores := runtime.GOMAXPROCS(0)
+	var err error
+	p.screen.stage(stage{doing: "writing down the circuit of a partition"})
+	if p.circuit, err = porep.NewCircuit(p.sizes); err != nil {
+		return nil, po, err
+	}
+	po.PartitionBytes = partitionBytes(p.circuit)
+	if err := p.checkMemory(po); err != nil {
+		return nil, po, err
+	}
+	keys, err := p.keyPair(ctx, cores)
+	if err != nil {
+		return nil, po, err
+	}
+	p.key = keys.verifying
+
+	workers := po.SynthesisWorkers
+	if workers == 0 && po.Mode == prover.Partition {
+		workers = cores
+	}
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[24:], p.seed)
+	var sealed atomic.Int64
+	p.screen.stage(stage{doing: "sealing sectors", total: int64(p.options.sectors), done: sealed.Load})
+	p.sectors = make([]*sector, p.options.sectors)
+	seals, ctx := errgroup.WithContext(ctx)
+	seals.SetLimit(cores)
+	for n := range p.sectors {
+		seals.Go(func() error {
+			number := uint64(n + 1)
+			replica, err := p.sizes.Seal(ctx, porep.SectorID{Miner: miner, Number: number}, seed)
+			if err != nil {
+				return err
+			}
+			s := newSector(number, &statement{circuit: p.circuit, replica: replica, key: p.key, tasks: max(1, cores/max(1, workers))})
+			s.replica = replica
+			p.sectors[n] = s
+			sealed.Add(1)
+			return nil
+		})
+	}
+	if err := seals.Wait(); err != nil {
+		return nil, po, err
+	}
+	return cpu.New(keys.proving, cpu.Options{}), po, nil
+}
+
+// checkMemory sees whether the budget has room for what goes through the
+// pipeline in one piece.
+func (p *proving) checkMemory(po prover.Options) error {
+	need, what := po.PartitionBytes, "one partition takes"
+	if po.Mode == prover.Sector {
+		need *= int64(p.sizes.Partitions)
+		what = "a whole sector takes"
+	}
+	if po.Memory > 0 && po.Memory < need {
+		return usageError{fmt.Errorf("--memory of %v is less than the %v that %s: raise it", p.memory, byteSize(need), what)}
+	}
+	return nil
+}
+
+// keyPair returns the circuit's keys: those that are kept, else new ones.
+func (p *proving) keyPair(ctx context.Context, tasks int) (keys keyPair, err error) {
+	cache := keyCache{p.keys}
+	var noCache error
+	if p.keys == "" {
+		cache, noCache = userKeys()
+	}
+	sys := p.circuit.System()
+	if noCache == nil {
+		p.screen.stage(stage{doing: "reading the development keys"})
+		keys, err = cache.load(sys)
+		if err == nil {
+			return keys, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			p.warn("%s: %v", cache.of(sys), err)
+		}
+	}
+	p.screen.stage(stage{doing: fmt.Sprintf("making development keys of %d constraints, once", sys.NumConstraints()), announce: true})
+	if keys.proving, keys.verifying, err = groth16.Setup(ctx, sys, nil, tasks); err != nil {
+		return keys, err
+	}
+	if noCache == nil {
+		noCache = cache.store(sys, keys)
+	}
+	if noCache != nil {
+		p.warn("%v", noCache)
+	}
+	return keys, nil
+}
+
+// warn tells of what does not keep the sectors from being proved.
+func (p *proving) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.warnings = append(p.warnings, text)
+	p.screen.say(text)
+}
+
+// run proves the sectors, and records that.
+func (p *proving) run(ctx context.Context, b backend.Backend, po prover.Options) error {
+	m := newMeter(b)
+	var devices []tracing.Device
+	for _, d := range m.Devices() {
+		devices = append(devices, d.Info())
+	}
+	rec := tracing.NewRecorder(p.file.Stages(), tracing.RecorderOptions{Backend: b.Name(), Devices: devices, Journal: p.journal})
+	po.Backend, po.Recorder = m, rec
+	pipeline, err := prover.New(po)
+	if err != nil {
+		rec.Close(time.Time{})
+		return errors.Join(err, b.Close())
+	}
+	p.watch(m, pipeline)
+	p.feed(ctx, pipeline, rec)
+	if err := pipeline.Close(); err != nil {
+		p.failures = append(p.failures, sentence(err))
+	}
+	rec.Close(time.Time{})
+	name := p.journal.Name()
+	err = rec.JournalErr()
+	if e := p.journal.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		p.failures = append(p.failures, fmt.Errorf("the journal %s is not whole: %w", name, outfile.Cause(err)))
+	}
+	return nil
+}
+
+// feed has the pipeline prove the sectors in their order: each is admitted once
+// the one before it has begun.
+func (p *proving) feed(ctx context.Context, pipeline *prover.Pipeline, rec *tracing.Recorder) {
+	for _, s := range p.sectors {
+		if ctx.Err() != nil {
+			s.err = context.Cause(ctx)
+			close(s.done)
+			continue
+		}
+		go p.proveSector(ctx, pipeline, s)
+		select {
+		case <-s.begun.start:
+		case <-s.done:
+		}
+		if id := rec.RunContext().TraceID().String(); len(p.overviews) == 0 || p.overviews[len(p.overviews)-1] != id {
+			p.overviews = append(p.overviews, id)
+		}
+	}
+	for _, s := range p.sectors {
+		<-s.done
+	}
+}
+
+func (p *proving) proveSector(ctx context.Context, pipeline *prover.Pipeline, s *sector) {
+	defer close(s.done)
+	s.proofs, s.err = pipeline.Prove(ctx, s.job)
+	if s.err == nil && p.dir.kept && s.replica != nil {
+		s.stored = p.dir.writeProofs(s.job.ID, s.proofs)
+	}
+}
+
+// proved reports whether a sector is proved by now.
+func (s *sector) proved() bool {
+	select {
+	case <-s.done:
+		return s.err == nil
+	default:
+		return false
+	}
+}
+
+func (p *proving) countProved() (n int) {
+	for _, s := range p.sectors {
+		if s.proved() {
+			n++
+		}
+	}
+	return n
+}
+
+// conclude delivers what was recorded and tells of it.
+func (p *proving) conclude(ctx context.Context, stdout *os.File, mode prover.Mode) error {
+	p.screen.stage(stage{doing: "writing the spans"})
+	lasting := context.WithoutCancel(ctx) // since an interrupted run is told of too
+	p.judge(ctx)
+	s := newSummary(p, mode)
+	write, cancel := context.WithTimeout(lasting, writeWithin)
+	defer cancel()
+	delivery, err := p.file.Shutdown(write)
+	var r *run.Run
+	if err == nil {
+		r, err = p.recorded(lasting)
+	}
+	if err != nil {
+		p.failures = append(p.failures, sentence(err))
+	}
+	s.Spans.Written = delivery.Delivered
+	p.send(ctx, s)
+	s.end(p, r)
+	if p.dir.kept {
+		if p.key != nil {
+			if err := writeKey(p.dir.file(verifyingKeyFile), p.key); err != nil {
+				p.fail(s, fmt.Errorf("cannot write the verifying key to %s: %w", p.dir.path, outfile.Cause(err)))
+			}
+		}
+		if err := p.dir.writeSummary(s); err != nil {
+			p.fail(s, err)
+		}
+	}
+	p.screen.close()
+	if err := s.print(stdout, p.format, r); err != nil {
+		p.failures = append(p.failures, fmt.Errorf("cannot write the summary: %w", outfile.Cause(err)))
+	}
+	return errors.Join(p.failures...)
+}
+
+// fail keeps a failure that the summary does not have yet.
+func (p *proving) fail(s *summary, err error) {
+	p.failures = append(p.failures, err)
+	s.Errors = append(s.Errors, err.Error())
+}
+
+// judge collects why sectors are not proved, or their proofs not written.
+func (p *proving) judge(ctx context.Context) {
+	if ctx.Err() != nil {
+		p.failures = append(p.failures, fmt.Errorf("%w: %d of %d sectors are proved", errInterrupted, p.countProved(), len(p.sectors)))
+	}
+	const most = 8 // to name
+	failed := 0
+	for _, s := range p.sectors {
+		if s.err == nil || errors.Is(s.err, errInterrupted) {
+			continue
+		}
+		if failed++; failed <= most {
+			p.failures = append(p.failures, sentence(s.err))
+		}
+	}
+	if failed > most {
+		p.failures = append(p.failures, fmt.Errorf("%d more sectors have failed", failed-most))
+	}
+	for _, s := range p.sectors {
+		if s.stored != nil {
+			p.failures = append(p.failures, s.stored)
+			break // of which the others are likely to be repetitions
+		}
+	}
+}
+
+// recorded reads the run back from its spans, so that what is told of it is
+// what report says of the file.
+func (p *proving) recorded(ctx context.Context) (*run.Run, error) {
+	logs, err := convert.Logs(ctx, []string{p.dir.spans()}, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range convert.Read(ctx, logs[0], run.Options{}) {
+		return r, err
+	}
+	return nil, nil // it was interrupted before anything began
+}
+
+// send waits, but not for long, until the spans are where they are sent.
+func (p *proving) send(ctx context.Context, s *summary) {
+	if p.export == nil {
+		return
+	}
+	within := sendWithin
+	if p.export.Err() != nil || ctx.Err() != nil {
+		within = hurryWithin
+	}
+	p.screen.stage(stage{doing: "sending the spans"})
+	send, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	delivery, err := p.export.Shutdown(send)
+	s.Spans.Sent, s.Spans.To = &delivery.Delivered, p.export.String()
+	if err != nil {
+		p.warn("%d of %d spans are not sent: %v", delivery.Ended-delivery.Delivered, delivery.Ended, err)
+	}
+}
