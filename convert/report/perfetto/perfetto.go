@@ -83,6 +83,7 @@ type unit struct {
 	synthesizer      int    // or Unknown
 	device, worker   int    // or Unknown
 	on, by           *track // of the synthesis, and of the worker
+	telemetry        *run.Telemetry
 }
 
 // A stretch is a stretch of time in ms, if it is known.
@@ -129,7 +130,7 @@ func (t *trace) survey() {
 		for p := range s.Partitions() {
 			u := unit{
 				synthesis: between(&p, run.SynthStart, run.SynthEnd), proof: between(&p, run.GPUStart, run.GPUEnd),
-				synthesizer: p.SynthesisWorker, device: p.Device, worker: p.Worker,
+				synthesizer: p.SynthesisWorker, device: p.Device, worker: p.Worker, telemetry: p.Telemetry,
 			}
 			n := len(t.units)
 			t.units = append(t.units, u)
@@ -187,6 +188,9 @@ func (t *trace) write(f *figures.Figures) {
 	}
 	t.devices(f)
 	t.load()
+	for _, n := range t.proofs {
+		t.telemetry(&t.units[n])
+	}
 }
 
 func pidOfDevice(ordinal int) int {
@@ -306,7 +310,6 @@ func (t *trace) partition(pid, n int, s *run.Sector, p *run.Partition) {
 		if u.synthesis.known {
 			t.out.flow(n, u.on, u.synthesis, u.by, u.proof)
 		}
-		t.telemetry(u, p.Telemetry)
 	}
 	t.outcome(own, s, p)
 }
@@ -451,7 +454,8 @@ func (t *trace) count(name string, steps []step) {
 
 // telemetry writes what the device's sensors told, at the proof's start: the
 // values are of the whole proof.
-func (t *trace) telemetry(u *unit, m *run.Telemetry) {
+func (t *trace) telemetry(u *unit) {
+	m := u.telemetry
 	if m == nil {
 		return
 	}

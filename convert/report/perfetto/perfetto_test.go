@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
+	"github.com/provetrace/provetrace/tracing"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -85,7 +87,7 @@ func check(t *testing.T, text []byte) []event {
 	named := make(map[place]string)
 	processes := make(map[int]string)
 	flows := make(map[int][]event)
-	counters := make(map[string]float64)
+	counters := make(map[string]float64) // when each was last told
 	for _, e := range file.TraceEvents {
 		require.NotNil(t, e.Pid)
 		require.NotNil(t, e.Tid)
@@ -121,7 +123,9 @@ func check(t *testing.T, text []byte) []event {
 			for _, v := range e.Args {
 				require.IsType(t, 0., v)
 			}
-			require.GreaterOrEqual(t, *e.Ts, counters[e.Name])
+			counter := fmt.Sprint(*e.Pid, e.Name)
+			require.GreaterOrEqual(t, *e.Ts, counters[counter])
+			counters[counter] = *e.Ts
 		default:
 			require.Fail(t, "unknown kind of event", e.Ph)
 		}
@@ -193,6 +197,56 @@ func TestFormat(t *testing.T) {
 				require.Equal(t, 3*proofs, slice("ntt msm h"), "on the device's track, too")
 			}
 		})
+	}
+}
+
+// TestLive writes what a live pipeline's spans have and logs do not: workers of
+// the synthesis, sensors, the proof's verification, and phases that overlap.
+func TestLive(t *testing.T) {
+	at := func(ms int) time.Time {
+		return time.Date(2026, 2, 18, 14, 59, 7, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+	}
+	var out bytes.Buffer
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: "-", Writer: &out})
+	require.NoError(t, err)
+	rec := tracing.NewRecorder(p.Stages(), tracing.RecorderOptions{Backend: "sim", Devices: []tracing.Device{{Ordinal: 0, Name: "left"}}})
+	sector := rec.StartSector(t.Context(), tracing.SectorInfo{Job: "porep-1000-42", Partitions: 2}, at(0))
+	for i := range 2 {
+		part := sector.StartPartition(i, at(0))
+		synthesis := part.Synthesis(i, at(0))
+		synthesis.Start(tracing.SpanWitness, at(0)).End(at(40))
+		synthesis.End(at(100))
+		part.Queue(at(100)).PickUp(0, 0, at(100+50*i))
+		proof := part.Prove(0, 0, at(100+50*i)) // both by one worker, who went on before the first was finished
+		proof.Start("ntt h", at(100+50*i)).End(at(150 + 50*i))
+		proof.Start("msm h", at(140+50*i)).End(at(190 + 50*i))
+		proof.Set(tracing.GPUPower.Float64(400), tracing.GPUUtilization.Float64(0.5))
+		proof.End(at(200 + 50*i))
+		part.End(at(200+50*i), nil)
+	}
+	sector.Verify(at(250)).End(at(260))
+	sector.End(at(260), nil)
+	rec.Close(at(260))
+	_, err = p.Shutdown(t.Context())
+	require.NoError(t, err)
+	source := run.Source{Name: "live", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil }}
+	for r, err := range run.ReadSpans(t.Context(), "live", run.Options{}, source) {
+		require.NoError(t, err)
+		events := check(t, written(t, r))
+		has := func(ph, name string, of any) bool {
+			return slices.ContainsFunc(events, func(e event) bool {
+				return e.Ph == ph && e.Name == name && (of == nil || e.Args["name"] == of || e.Args["value"] == of)
+			})
+		}
+		require.True(t, has("M", "process_name", "GPU 0, left"))
+		for _, track := range []string{"worker 0", "worker 0 (2)", "worker 0, beside", "worker 1"} {
+			require.True(t, has("M", "thread_name", track), track)
+		}
+		require.True(t, has("X", "verify", nil))
+		require.True(t, has("X", "witness", nil))
+		require.True(t, has("C", "power, W", 400.))
+		require.True(t, has("C", "utilization, %", 50.))
+		require.False(t, has("C", "temperature, °C", nil), "it is not known")
 	}
 }
 

@@ -296,7 +296,7 @@ function formatAt(ms, step) {
   const sign = ms < 0 ? "−" : "", t = Math.abs(ms);
   const digits = step >= 1000 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : 3;
   const s = t / 1000;
-  if (s < 120 && digits > 0) return sign + s.toFixed(digits) + " s";
+  if (s < 60 && digits > 0) return sign + s.toFixed(digits) + " s";
   const whole = digits ? Math.floor(s) : Math.round(s);
   const rest = digits ? (s % 60).toFixed(digits).padStart(3 + digits, "0") : String(whole % 60).padStart(2, "0");
   const minutes = Math.floor(whole / 60);
