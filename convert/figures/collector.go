@@ -237,7 +237,14 @@ func (c *collector) work(s *run.Sector, p *run.Partition) {
 	}
 	d.proving.add(start, end)
 	d.proofs++
-	timed := false
+	if p.HasPhases() && c.kernels(d, p) {
+		d.timed++
+	}
+}
+
+// kernels adds the device's phases of a partition, and reports whether there
+// are any.
+func (c *collector) kernels(d *device, p *run.Partition) (timed bool) {
 	for in := range p.Phases() {
 		if !OnDevice(in.Name) {
 			continue
@@ -247,9 +254,7 @@ func (c *collector) work(s *run.Sector, p *run.Partition) {
 			d.kernels.add(start, end)
 		}
 	}
-	if timed {
-		d.timed++
-	}
+	return timed
 }
 
 // cut cuts an interval, if there is one, to the scope.
@@ -305,6 +310,13 @@ func (c *collector) durations(p *run.Partition) {
 			c.phases[i].ms = append(c.phases[i].ms, int32(p.Times[b[1]]-p.Times[b[0]]))
 		}
 	}
+	if p.HasPhases() {
+		c.parts(p)
+	}
+}
+
+// parts adds how long the parts of a partition's phases took.
+func (c *collector) parts(p *run.Partition) {
 	for in := range p.SynthesisPhases() {
 		c.inSynthesis = addTo(c.inSynthesis, in)
 	}

@@ -268,15 +268,22 @@ func (t *text) gaps() *table {
 		gpu *figures.GPU
 		figures.Idle
 	}
-	var gaps []gap
+	var gaps []gap // the longest so far, the longest first
+	all := 0
 	for i := range t.f.GPUs {
 		for _, idle := range t.f.GPUs[i].Idle {
-			gaps = append(gaps, gap{&t.f.GPUs[i], idle})
+			all++
+			if len(gaps) == mostGaps && idle.DurationMS <= gaps[mostGaps-1].DurationMS {
+				continue
+			}
+			at := len(gaps)
+			for at > 0 && gaps[at-1].DurationMS < idle.DurationMS {
+				at--
+			}
+			gaps = slices.Insert(gaps, at, gap{&t.f.GPUs[i], idle})
+			gaps = gaps[:min(len(gaps), mostGaps)]
 		}
 	}
-	all := len(gaps)
-	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.DurationMS, a.DurationMS) })
-	gaps = gaps[:min(all, mostGaps)]
 	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(a.StartMS, b.StartMS) })
 	tb := &table{title: "idle gap", head: []string{"from", "lasts", "cause"}}
 	if all > len(gaps) {

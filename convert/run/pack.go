@@ -162,20 +162,25 @@ type packedPhase struct {
 
 // phases yields phases that a detail holds.
 func (p *Partition) phases(of []packedPhase) iter.Seq[Phase] {
+	names, base := p.names, p.base // and not p, which would have to be allocated
 	return func(yield func(Phase) bool) {
 		for _, ph := range of {
-			if !yield(Phase{p.names[ph.name], p.base + int64(ph.start), p.base + int64(ph.end)}) {
+			if !yield(Phase{names[ph.name], base + int64(ph.start), base + int64(ph.end)}) {
 				return
 			}
 		}
 	}
 }
 
+// HasPhases reports whether [Partition.Phases] or [Partition.SynthesisPhases] can
+// yield any, which costs less than to ask them.
+func (p *Partition) HasPhases() bool { return p.timings != nil || p.detail != nil }
+
 // SynthesisPhases yields the parts of the partition's synthesis in order of
 // their start, where spans tell them.
 func (p Partition) SynthesisPhases() iter.Seq[Phase] {
 	if p.detail == nil {
-		return func(func(Phase) bool) {}
+		return noPhases
 	}
 	return p.phases(p.detail.phases[:p.detail.inSynthesis])
 }
@@ -187,32 +192,33 @@ func (p Partition) Phases() iter.Seq[Phase] {
 	if p.detail != nil {
 		return p.phases(p.detail.phases[p.detail.inSynthesis:])
 	}
+	t := p.timings
+	if t == nil {
+		return noPhases
+	}
+	base, proofStart, proofEnd := p.base, p.Times[GPUStart], p.Times[GPUEnd]
 	return func(yield func(Phase) bool) {
-		t := p.timings
-		if t == nil {
-			return
-		}
-		at := p.base + int64(t.acquired)
+		at := base + int64(t.acquired)
 		locked := at - int64(t.wait)
 		for _, ph := range [...]struct {
 			name   string
 			start  int64
 			length int32
 		}{
-			{tracing.SpanPrepare, p.Times[GPUStart], int32(locked - p.Times[GPUStart])},
+			{tracing.SpanPrepare, proofStart, int32(locked - proofStart)},
 			{tracing.SpanDeviceWait, locked, t.wait},
 			{tracing.SpanNTTMSMH, at, t.ntt},
 			{tracing.SpanBatchAdd, at + int64(t.ntt+t.barrier), t.batch},
 			{tracing.SpanTailMSM, at + int64(t.ntt+t.barrier+t.batch), t.tail},
-			{tracing.SpanBG2MSM, p.base + int64(t.bg2Start), t.bg2},
+			{tracing.SpanBG2MSM, base + int64(t.bg2Start), t.bg2},
 		} {
 			if ph.length < 0 {
 				continue
 			}
 			// The sums of cut values can be some ms off.
-			in := Phase{ph.name, max(ph.start, p.Times[GPUStart]), max(ph.start+int64(ph.length), p.Times[GPUStart])}
-			if end := p.Times[GPUEnd]; end != Unknown {
-				in.Start, in.End = min(in.Start, end), min(in.End, end)
+			in := Phase{ph.name, max(ph.start, proofStart), max(ph.start+int64(ph.length), proofStart)}
+			if proofEnd != Unknown {
+				in.Start, in.End = min(in.Start, proofEnd), min(in.End, proofEnd)
 			}
 			if !yield(in) {
 				return
@@ -220,6 +226,8 @@ func (p Partition) Phases() iter.Seq[Phase] {
 		}
 	}
 }
+
+func noPhases(func(Phase) bool) {}
 
 // A slab holds values that stay where they are.
 type slab[T any] struct{ chunks [][]T }
