@@ -29,6 +29,9 @@ func newDevice(d backend.Device) *device {
 	return dev
 }
 
+// held reports whether a worker has the lock.
+func (d *device) held() bool { return len(d.lock) == 0 }
+
 // release gives the lock to the one who waits for it, who goes on at once: what
 // its last holder does next takes the device no time.
 func (d *device) release() {

@@ -100,7 +100,7 @@ func (s *spans) roots(t testing.TB) []*node {
 		require.False(t, n.EndTime().After(parent.EndTime()), "%s ends after %s", n.Name(), parent.Name())
 	}
 	byStart := func(a, b *node) int {
-		return cmp.Or(a.StartTime().Compare(b.StartTime()), cmp.Compare(a.Name(), b.Name()))
+		return cmp.Or(a.StartTime().Compare(b.StartTime()), a.EndTime().Compare(b.EndTime()), cmp.Compare(a.Name(), b.Name()))
 	}
 	for _, n := range nodes {
 		slices.SortFunc(n.children, byStart)
@@ -133,7 +133,7 @@ func (n *node) tree(epoch time.Time) string {
 			n.StartTime().Sub(epoch).Round(time.Millisecond).Seconds(), n.EndTime().Sub(epoch).Round(time.Millisecond).Seconds())
 		for _, key := range []attribute.Key{tracing.GPUWorker, tracing.DeviceOrdinal, tracing.QueueDepth, tracing.PartitionSkipped, tracing.IdleCause} {
 			if v, ok := n.attr(key); ok {
-				fmt.Fprintf(&b, " %s=%s", key, v.Emit())
+				fmt.Fprintf(&b, " %s=%s", key, v.String())
 			}
 		}
 		if n.Status().Code == codes.Error {

@@ -72,8 +72,8 @@ type Options struct {
 	// Backend has the devices. [Pipeline.Close] closes it.
 	Backend backend.Backend
 
-	// Recorder is told what happens. Nil records nothing. It is to be closed
-	// after the pipeline.
+	// Recorder is told what happens. Nil records nothing. It is to be made with
+	// the backend's name and devices, and closed after the pipeline.
 	Recorder *tracing.Recorder
 
 	// Mode is Partition by default.
@@ -202,13 +202,14 @@ type Pipeline struct {
 	err     error         // of closing the backend; set before ended is closed
 }
 
-// Stats is what a pipeline does at a moment. In Sector mode, all but Proved
-// counts sectors.
+// Stats is what a pipeline does at a moment. In Sector mode, all but Running and
+// Proved counts sectors.
 type Stats struct {
 	Pending      int // not begun
 	Synthesizing int
 	Queued       int // offered to the devices' workers
 	Proving      int // taken by a worker, and not finished
+	Running      int // devices that a worker holds
 	Proved       int // partitions, since the start
 }
 
@@ -251,7 +252,10 @@ func (p *Pipeline) Prove(ctx context.Context, job Job) ([]groth16.Proof, error) 
 		err = s.err
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		p.fail(s, err)
+		if p.fail(s, err); p.failure(s) == nil {
+			<-s.done // it has just been proved
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("prover: job %q: %w", job.ID, err)
@@ -321,6 +325,11 @@ func (p *Pipeline) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.counts
 	s.Queued = len(p.queue.units)
+	for _, d := range p.devices {
+		if d.held() {
+			s.Running++
+		}
+	}
 	return s
 }
 

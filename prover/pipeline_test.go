@@ -139,7 +139,7 @@ func TestBackpressure(t *testing.T) {
 				// Two are the device's workers', four hold up the synthesis workers.
 				built := min(2+queue+4, 60)
 				require.Len(t, f.steps("synthesize"), built)
-				require.Equal(t, prover.Stats{Pending: 60 - built, Queued: built - 2, Proving: 2}, p.Stats())
+				require.Equal(t, prover.Stats{Pending: 60 - built, Queued: built - 2, Proving: 2, Running: 1}, p.Stats())
 				close(gate)
 				require.NoError(t, <-done)
 				require.Equal(t, prover.Stats{Proved: 60}, p.Stats())

@@ -28,6 +28,7 @@ type sector struct {
 
 	next    int            // of units, to be begun; guarded by the pipeline's mu
 	failure error          // the first; guarded by the pipeline's mu
+	proved  bool           // nothing can fail any more; guarded by the pipeline's mu
 	left    sync.WaitGroup // units that are not settled
 
 	done chan struct{} // closed when all is over
@@ -83,7 +84,7 @@ func (s *sector) given(err error) bool {
 // as soon as that has noticed.
 func (p *Pipeline) fail(s *sector, err error) {
 	p.mu.Lock()
-	if s.failure != nil {
+	if s.failure != nil || s.proved {
 		p.mu.Unlock()
 		return
 	}
@@ -116,9 +117,13 @@ func (p *Pipeline) end(u *unit, at time.Time, err error) {
 	case err == nil:
 		u.rec.End(at, nil)
 	case s.given(err):
-		// The caller's giving up can be noticed here first.
-		p.fail(s, context.Cause(s.work))
-		u.rec.Skip(at)
+		cause := context.Cause(s.work)
+		if p.o.Mode == Partition {
+			u.rec.Skip(at)
+		} else {
+			u.rec.End(at, cause)
+		}
+		p.fail(s, cause) // the caller's giving up can be noticed here first
 	default:
 		u.rec.End(at, err)
 		p.fail(s, err)
@@ -151,7 +156,10 @@ func (p *Pipeline) conclude(s *sector) {
 		}
 		verify.End(time.Time{})
 	}
-	s.err = p.failure(s)
+	p.mu.Lock()
+	s.err = s.failure
+	s.proved = s.err == nil
+	p.mu.Unlock()
 	s.rec.End(time.Time{}, s.err)
 	s.cancel(nil)
 	p.mu.Lock()

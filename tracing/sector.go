@@ -48,7 +48,7 @@ type Sector struct {
 
 	mu        sync.Mutex
 	waiting   bool // for its admission wait to end
-	blamed    bool // a partition's failure is in the journal
+	blamed    bool // a failure is in the journal
 	ended     bool
 	open      []*Partition
 	verifying []*Phase
@@ -173,11 +173,7 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	s.ended = true
 	open, verifying := s.open, s.verifying
 	s.open, s.verifying = nil, nil
-	blamed := s.blamed
 	s.mu.Unlock()
-	if err != nil && !blamed {
-		s.r.journal.failed(s.info.Job, Unknown, at, err)
-	}
 
 	for _, p := range open {
 		if p.whole {
@@ -191,7 +187,11 @@ func (s *Sector) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Lock()
 	at = s.ends.close(s.start, at)
+	blamed := s.blamed
 	s.mu.Unlock()
+	if err != nil && !blamed {
+		s.r.journal.failed(s.info.Job, Unknown, at, err)
+	}
 	if unfinished {
 		abandon(s.span)
 	}
@@ -394,8 +394,7 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	p.ready = false
 	open := p.open
 	p.open = nil
-	blamed := err != nil && !p.whole
-	s.blamed = s.blamed || blamed
+	s.blamed = s.blamed || err != nil
 	for i, q := range s.open {
 		if q == p {
 			s.open[i] = s.open[len(s.open)-1]
@@ -405,7 +404,7 @@ func (p *Partition) end(at time.Time, err error, unfinished bool) {
 	}
 	s.mu.Unlock()
 
-	if blamed {
+	if err != nil {
 		s.r.journal.failed(s.info.Job, p.index, at, err)
 	}
 	for _, ph := range open {
