@@ -473,6 +473,18 @@ func TestBrowserLarge(t *testing.T) {
 	t.Logf("%d spans: ready %s ms after the start of the navigation, a frame of zooming takes %.1f ms (median)",
 		spans, eval[string](b, `document.documentElement.dataset.ready`), frame)
 	require.Less(t, eval[int](b, `+document.querySelector(".pane").dataset.drawn`), 40, "only lanes in sight are drawn")
+
+	// The GPU is busy for 97% of the time, with a gap after each proof that is
+	// far narrower than a pixel: it must not look idle.
+	busy := eval[float64](b, `(() => {
+		const c = document.querySelector(".overview"), copy = new OffscreenCanvas(500, 1);
+		copy.getContext("2d").drawImage(c, -300, 5 - c.height);
+		const d = copy.getContext("2d").getImageData(0, 0, 500, 1).data;
+		let n = 0;
+		for (let i = 0; i < d.length; i += 4) if (d[i] > 180 && d[i + 2] < 80) n++;
+		return n / 500;
+	})()`)
+	require.Greater(t, busy, 0.95, "share of the overview in the GPU's colour")
 }
 
 // TestPictures takes pictures of pages where PROVETRACE_PICTURES names a

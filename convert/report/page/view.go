@@ -496,7 +496,7 @@ func durationOf(ms *float64) string {
 		return strconv.FormatFloat(s, 'f', 2, 64) + " s"
 	case a < 1000:
 		return strconv.FormatFloat(s, 'f', 1, 64) + " s"
-	case a < 36000:
+	case a < 3600:
 		return fmt.Sprintf("%d min %02d s", int(s)/60, int(s)%60)
 	default:
 		return strconv.FormatFloat(s/3600, 'f', 1, 64) + " h"
@@ -528,6 +528,7 @@ func grouped(n int) string {
 }
 
 var functions = template.FuncMap{
+	"grouped": grouped,
 	// bar writes a share of 100 as a length.
 	"bar": func(share float64) string { return strconv.FormatFloat(min(max(share, 0), 100), 'f', 1, 64) + "%" },
 }

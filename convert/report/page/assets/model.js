@@ -287,7 +287,7 @@ function formatMS(ms) {
   if (s < 1) return sign + Math.round(s * 1000) + " ms";
   if (s < 10) return sign + s.toFixed(2) + " s";
   if (s < 1000) return sign + s.toFixed(1) + " s";
-  if (s < 36000) return sign + Math.floor(s / 60) + " min " + Math.round(s % 60) + " s";
+  if (s < 3600) return sign + Math.floor(s / 60) + " min " + Math.round(s % 60) + " s";
   return sign + (s / 3600).toFixed(1) + " h";
 }
 

@@ -151,27 +151,24 @@ function paintSkipped(ctx, theme, x, y, h) {
   ctx.stroke();
 }
 
-// paintSteps draws a step function as an area or as a line. Of what falls into
-// one pixel it shows the largest value.
+// paintSteps draws a step function as an area or as a line: of each pixel the
+// largest value.
 function paintSteps(ctx, steps, top, view, box, color, area) {
   if (!steps.at.length || !top) return;
-  const x = (t) => box.x + ((t - view.from) / (view.to - view.from)) * box.w;
-  let i = lowerBound(steps.at, view.from) - 1;
-  let value = i >= 0 ? steps.value[i] : 0;
+  const perPixel = (view.to - view.from) / box.w;
   const y = (v) => box.y + box.h - (v / top) * (box.h - 1);
+  let i = lowerBound(steps.at, view.from), value = i > 0 ? steps.value[i - 1] : 0;
   ctx.beginPath();
-  ctx.moveTo(box.x, y(0));
-  ctx.lineTo(box.x, y(value));
-  for (i = Math.max(i + 1, 0); i < steps.at.length && steps.at[i] <= view.to; i++) {
-    const px = x(steps.at[i]);
-    ctx.lineTo(px, y(value));
-    value = steps.value[i];
+  ctx.moveTo(box.x, y(area ? 0 : value));
+  for (let px = 0; px < box.w; px++) {
     let most = value;
-    while (i + 1 < steps.at.length && x(steps.at[i + 1]) < px + 0.75) most = Math.max(most, value = steps.value[++i]);
-    ctx.lineTo(px, y(most));
-    if (most !== value) ctx.lineTo(px, y(value));
+    for (const until = view.from + (px + 1) * perPixel; i < steps.at.length && steps.at[i] < until; i++) {
+      value = steps.value[i];
+      most = Math.max(most, value);
+    }
+    ctx.lineTo(box.x + px, y(most));
+    ctx.lineTo(box.x + px + 1, y(most));
   }
-  ctx.lineTo(box.x + box.w, y(value));
   if (area) {
     ctx.lineTo(box.x + box.w, y(0));
     ctx.fillStyle = color;

@@ -20,15 +20,20 @@ class Timeline {
     this.panes = [...stage.querySelectorAll(".pane")].map((e, i) => new Pane(this, e, runs[i]));
     this.cursor = null; // a time
     this.brush = null;
+    this.measure();
     this.onRange(this.overview, this.full);
     this.onRange(this.axis, this.view);
     new ResizeObserver(() => this.refresh()).observe(stage);
   }
 
-  get gutter() { return this.narrow ? 84 : 104; }
-  get narrow() { return this.stage.clientWidth < 600; }
-  get width() { return Math.max(...this.panes.map((p) => p.scroller.clientWidth)); }
-  get plot() { return Math.max(this.width - this.gutter - 12, 10); }
+  // measure notes the sizes that drawing needs over and over.
+  measure() {
+    this.narrow = this.stage.clientWidth < 600;
+    this.gutter = this.narrow ? 84 : 104;
+    this.width = Math.max(...this.panes.map((p) => p.scroller.clientWidth));
+    this.plot = Math.max(this.width - this.gutter - 12, 10);
+  }
+
   x(t) { return this.gutter + ((t - this.view.from) / (this.view.to - this.view.from)) * this.plot; }
   time(x, view = this.view) { return view.from + ((x - this.gutter) / this.plot) * (view.to - view.from); }
 
@@ -89,6 +94,7 @@ class Timeline {
 
   refresh() {
     this.overviewImage = null;
+    this.measure();
     for (const p of this.panes) p.layout();
     this.draw();
   }
@@ -458,32 +464,54 @@ class Pane {
     }
   }
 
-  // drawLayer draws spans in order of their start. Those that would lie in a
-  // pixel that is already drawn are left out.
+  // drawLayer draws spans in order of their start. Those that are narrower than
+  // a pixel are put together: the pixel is as opaque as they fill it.
   drawLayer(ctx, ids, top, h, view = this.timeline.view, plain = false) {
     const tl = this.timeline, run = this.run, { from, to } = view;
-    const scale = tl.plot / (to - from), r = window.devicePixelRatio || 1;
-    const snap = (x) => Math.round(x * r) / r;
+    const { gutter, plot, matching } = tl, scale = plot / (to - from), r = window.devicePixelRatio || 1;
     const matches = tl.matches[run.number];
-    ids.reach ??= ids.reduce((most, i) => Math.max(most, run.end[i] - run.start[i]), 0);
-    let reached = -Infinity;
+    const opacity = (i) => (matching && !plain && run.sector[i] >= 0 && !matches.has(run.sector[i]) ? 0.16 : 1);
+    const paint = (i, x, w) => {
+      const k = run.kind[i];
+      paintSpan(ctx, tl.theme, k, k === Kind.device ? run.shades[run.detail[i]] : plain ? 0 : run.detail[i], x, top, w, h);
+    };
+    const lowest = gutter - 1e3, highest = gutter + plot + 1e3;
+    let pixel = -1, filled = 0, longest = -1, length = 0;
+    const flush = () => {
+      if (longest >= 0) {
+        const least = run.kind[longest] === Kind.idle ? 0.1 : 0.4;
+        ctx.globalAlpha = opacity(longest) * Math.min(Math.max(filled, least), 1);
+        paint(longest, pixel, 1);
+      }
+      filled = length = 0;
+      longest = -1;
+    };
+    reach(run, ids);
     for (let n = lowerBound(ids, from - ids.reach, (i) => run.start[i]); n < ids.length; n++) {
       const i = ids[n];
       if (run.start[i] > to) break;
       if (run.end[i] < from) continue;
-      const x0 = snap(tl.gutter + (Math.max(run.start[i], from - 1e3 / scale) - from) * scale);
-      let x1 = snap(tl.gutter + (Math.min(run.end[i], to + 1e3 / scale) - from) * scale);
+      const x0 = Math.max(gutter + (run.start[i] - from) * scale, lowest), x1 = Math.min(gutter + (run.end[i] - from) * scale, highest);
       if (x1 - x0 < 1) {
-        if (run.kind[i] === Kind.queue || x0 < reached) continue;
-        x1 = x0 + 1;
-        reached = x1;
+        if (run.kind[i] === Kind.queue) continue;
+        const at = Math.floor(x0);
+        if (at !== pixel) {
+          flush();
+          pixel = at;
+        }
+        filled += x1 - x0;
+        if (longest < 0 || x1 - x0 > length) {
+          longest = i;
+          length = x1 - x0;
+        }
+        continue;
       }
-      ctx.globalAlpha = tl.matching && !plain && run.sector[i] >= 0 && !matches.has(run.sector[i]) ? 0.16 : 1;
-      const k = run.kind[i];
-      paintSpan(ctx, tl.theme, k, k === Kind.device ? run.shades[run.detail[i]] : plain ? 0 : run.detail[i], x0, top, x1 - x0, h);
-      if (plain) continue;
-      this.caption(ctx, i, x0, x1, top, h);
+      const left = Math.round(x0 * r) / r, right = Math.max(Math.round(x1 * r) / r, left + 1);
+      ctx.globalAlpha = opacity(i);
+      paint(i, left, right - left);
+      if (!plain) this.caption(ctx, i, left, right, top, h);
     }
+    flush();
     ctx.globalAlpha = 1;
   }
 
@@ -623,7 +651,7 @@ class Pane {
     if (i < 0 || i >= this.lanes.length) return -1;
     const lane = this.lanes[i], t = tl.time(x), slack = (2 / tl.plot) * (tl.view.to - tl.view.from);
     const find = (ids) => {
-      ids.reach ??= ids.reduce((most, id) => Math.max(most, run.end[id] - run.start[id]), 0);
+      reach(run, ids);
       let best = -1, nearest = Infinity;
       for (let n = lowerBound(ids, t - ids.reach - slack, (id) => run.start[id]); n < ids.length && run.start[ids[n]] <= t + slack; n++) {
         const off = Math.max(run.start[ids[n]] - t, t - run.end[ids[n]], 0);
@@ -775,6 +803,11 @@ class Pane {
     tl.show(this, span, box.left + Math.max(tl.x(start[span]), tl.gutter), box.top + (at ? at.y + at.h : 0), true);
     tl.draw();
   }
+}
+
+// reach notes how long the longest of some spans is.
+function reach(run, ids) {
+  ids.reach ??= ids.reduce((most, i) => Math.max(most, run.end[i] - run.start[i]), 0);
 }
 
 function fitText(ctx, text, width) {
