@@ -27,7 +27,15 @@ const (
 	// maxNesting bounds how deep objects and lists stand inside each other in
 	// JSON. Decoders recurse. A request has some ten levels.
 	maxNesting = 100
+
+	// maxValues bounds the values in a message: empty ones take 2 bytes there,
+	// and a hundred times as much when they are decoded. Those of spans take 15
+	// bytes and more each, so that no message reaches this before it reaches
+	// maxMessage, or nearly.
+	maxValues = 4 << 20
 )
+
+var errTooMany = damaged("holds more than %d Mi values", maxValues>>20)
 
 // IsSpans reports whether a file that begins so holds spans in a format that
 // [ReadSpans] reads.
@@ -177,13 +185,21 @@ func (m *messages) next() (ptrace.Traces, error) {
 	if err != nil {
 		return ptrace.Traces{}, err
 	}
+	isJSON := len(data) > 0 && data[0] == '{'
+	switch {
+	case m.format == formatFramed && isJSON:
+		err = checkJSON(data)
+	case !isJSON:
+		err = checkProto(data)
+	}
+	if err != nil {
+		return ptrace.Traces{}, err
+	}
 	var traces ptrace.Traces
 	switch {
 	case m.format == formatJaeger:
 		traces, err = decodeJaeger(data)
-	case m.format == formatFramed && len(data) > 0 && data[0] == '{' && tooDeep(data):
-		return ptrace.Traces{}, errTooDeep
-	case len(data) > 0 && data[0] == '{':
+	case isJSON:
 		var d ptrace.JSONUnmarshaler
 		traces, err = d.UnmarshalTraces(data)
 	default:

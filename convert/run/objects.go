@@ -18,6 +18,9 @@ type nesting struct {
 	depth    int
 	inString bool
 	escaped  bool // behind a backslash
+
+	deepest int // so far
+	values  int // so far: objects, lists and what stands behind a comma
 }
 
 // step takes the next byte.
@@ -35,7 +38,11 @@ func (n *nesting) step(c byte) {
 	case c == '"':
 		n.inString = true
 	case c == '{', c == '[':
+		n.values++
 		n.depth++
+		n.deepest = max(n.deepest, n.depth)
+	case c == ',':
+		n.values++
 	case c == '}', c == ']':
 		n.depth--
 	}
@@ -44,7 +51,7 @@ func (n *nesting) step(c byte) {
 // special are the bytes that step, or a reader of lines, does not pass over:
 // those outside of strings, and those inside.
 var special = func() (is [256]uint8) {
-	for _, c := range "\"{}[]\n" {
+	for _, c := range "\"{}[],\n" {
 		is[c] |= outsideString
 	}
 	for _, c := range "\"\\\n" {
@@ -75,19 +82,25 @@ func (n *nesting) plain(b []byte) int {
 	return len(b)
 }
 
-// tooDeep reports whether objects and lists stand inside each other deeper than
-// a decoder should recurse.
-func tooDeep(data []byte) bool {
-	var n nesting
-	for i := n.plain(data); i < len(data); i += 1 + n.plain(data[i+1:]) {
-		if n.step(data[i]); n.depth > maxNesting {
-			return true
-		}
+// check returns an error for a message that a decoder should be spared.
+func (n *nesting) check() error {
+	switch {
+	case n.deepest > maxNesting:
+		return damaged("has more than %d objects and lists inside each other", maxNesting)
+	case n.values > maxValues:
+		return errTooMany
 	}
-	return false
+	return nil
 }
 
-var errTooDeep = damaged("has more than %d objects and lists inside each other", maxNesting)
+// checkJSON does so for a whole message.
+func checkJSON(data []byte) error {
+	var n nesting
+	for i := n.plain(data); i < len(data); i += 1 + n.plain(data[i+1:]) {
+		n.step(data[i])
+	}
+	return n.check()
+}
 
 // level returns how many objects and lists are around a message.
 func (f spanFormat) level() int {
@@ -108,7 +121,7 @@ func (f spanFormat) level() int {
 func (m *messages) nextObject() ([]byte, error) {
 	level := m.format.level()
 	s := &m.json
-	inside, tooLarge, deep := false, false, false // the message
+	inside, tooLarge := false, false // the message
 	m.data = m.data[:0]
 	for {
 		if _, err := m.in.Peek(1); err != nil {
@@ -145,20 +158,17 @@ func (m *messages) nextObject() ([]byte, error) {
 				return nil, errCut
 			case inside:
 				if s.step(c); s.depth > level {
-					deep = deep || s.depth > maxNesting
 					continue
 				}
 				m.data = append(m.data, chunk[from:i+1]...)
 				m.in.Discard(i + 1)
-				switch {
-				case tooLarge || len(m.data) > maxMessage:
+				if tooLarge || len(m.data) > maxMessage {
 					return nil, damaged("is larger than %d MiB", maxMessage>>20)
-				case deep:
-					return nil, errTooDeep
 				}
-				return m.data, nil
+				return m.data, s.check()
 			case c == '{' && s.depth == level && !s.inString:
 				inside, from, m.number = true, i, s.line
+				s.deepest, s.values = 0, 0
 				s.step(c)
 			case level > 0 || c == ' ' || c == '\t' || c == '\r' || c == '\n':
 				if s.step(c); s.depth < 0 {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -116,6 +117,7 @@ const (
 	lateBy = 1 << 17
 
 	maxWords = 1 << 16
+	maxWord  = 4 << 10 // bytes
 )
 
 func newGatherer(most, late int) *gatherer {
@@ -208,8 +210,12 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// word returns an equal text that others share.
+// word returns an equal text that others share. One that is longer than names
+// and reasons are is cut.
 func (g *gatherer) word(s string) string {
+	if len(s) > maxWord {
+		s = strings.ToValidUTF8(s[:maxWord], "")
+	}
 	if w, ok := g.words[s]; ok {
 		return w
 	}
@@ -329,7 +335,7 @@ func (g *gatherer) addSpan(of *gathered, s ptrace.Span, scope int32, cut int64) 
 	if r.device >= 0 && (r.kind == kindProve || r.kind == kindOverview && s.Name() != tracing.SpanIdle) {
 		of.sees(device, r.worker)
 	}
-	r.name = g.word(r.name)
+	r.name, r.reason = g.word(r.name), g.word(r.reason)
 	t.spans = append(t.spans, r)
 	t.root = t.root || r.kind == kindSector
 	t.latest = g.seen

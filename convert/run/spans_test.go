@@ -407,6 +407,9 @@ func TestDamagedSpans(t *testing.T) {
 		{"a line of other JSON", slices.Concat(one, []byte("{\"a\":[]}\n"), two), "one two", nil},
 		{"a span without an id", slices.Concat(one, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"12"}]}]}]}`+"\n"), two), "one two", []Problem{{Line: 2, What: "cannot be read as spans"}}},
 		{"too deep", slices.Concat(one, []byte(deep), two), "one two", []Problem{{Line: 2, What: "has more than 100 objects and lists inside each other"}}},
+		{"empty values", slices.Concat(one, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{}`+strings.Repeat(`,{}`, maxValues/2)+"]}]}]}\n"), two), "one two", []Problem{{Line: 2, What: "holds more than 4 Mi values"}}},
+		{"empty values in protobuf", framed(proto1, emptySpans(maxValues+1), proto2), "one two", []Problem{{Line: 2, What: "holds more than 4 Mi values", Message: true}}},
+		{"too large", slices.Concat(one, []byte(`{"resourceSpans":"`), bytes.Repeat([]byte("a"), maxMessage), []byte("\"}\n"), two), "one two", []Problem{{Line: 2, What: "is larger than 64 MiB"}}},
 		{"a document is cut", slices.Concat(indented(t, one)[:3000], []byte("\n"), two), "two", []Problem{{Line: 1, What: "is cut short"}}},
 		{"a frame is cut", framed(proto1, proto2)[:len(proto1)+len(proto2)], "one", []Problem{{Line: 2, What: "is cut short", Message: true}}},
 		{"a length is cut", slices.Concat(framed(proto1), []byte{0, 0}), "one", []Problem{{Line: 2, What: "is cut short", Message: true}}},
@@ -446,6 +449,14 @@ func TestDamagedSpans(t *testing.T) {
 			}
 		})
 	}
+}
+
+// emptySpans returns a request in protobuf with so many spans that are empty.
+func emptySpans(n int) []byte {
+	of := func(field byte, message []byte) []byte {
+		return append(binary.AppendUvarint([]byte{field<<3 | 2}, uint64(len(message))), message...)
+	}
+	return of(1, of(2, bytes.Repeat([]byte{2<<3 | 2, 0}, n)))
 }
 
 // TestForeignSpans reads spans of other programs: alone, and among ours.

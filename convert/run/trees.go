@@ -98,11 +98,9 @@ func (g *grove) grow(trace string) {
 			s = g.sector(r.parent, r.name)
 		}
 		s.count = max(s.count, r.count)
-		p := g.partition(s, r.id, r.index)
-		if p == nil {
-			return true
+		if p := g.partition(s, r.id, r.index); p != nil {
+			p.span = r
 		}
-		p.span = r
 		return true
 	})
 	g.each(kindAdmission, func(r *record) bool {
@@ -185,12 +183,18 @@ func (g *grove) phase(r *record, trace string) bool {
 			return false
 		}
 	}
-	of := map[recordKind]**record{kindSynthesis: &p.synthesis, kindQueue: &p.queue, kindProve: &p.prove}[r.kind]
+	of := &p.prove
+	switch r.kind {
+	case kindSynthesis:
+		of = &p.synthesis
+	case kindQueue:
+		of = &p.queue
+	}
 	if *of != nil {
 		g.repeated++
-		return true
+	} else {
+		*of = r
 	}
-	*of = r
 	return true
 }
 
