@@ -15,6 +15,7 @@ import (
 
 	convert "github.com/provetrace/provetrace/convert/cli"
 	"github.com/provetrace/provetrace/convert/report"
+	prove "github.com/provetrace/provetrace/prover/cli"
 )
 
 // Exit codes.
@@ -36,7 +37,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := execute(ctx, os.Args[1:], convert.Command(), convert.ReportCommand(), convert.CompareCommand())
+	code := execute(ctx, os.Args[1:], prove.Command(), convert.Command(), convert.ReportCommand(), convert.CompareCommand())
 	stop()
 	os.Exit(code)
 }
