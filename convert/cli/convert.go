@@ -70,7 +70,8 @@ A LOG is a file (plain, gzip or zstd), a directory of them, a pattern, or - for
 standard input. The lines may carry the prefixes of journalctl, syslog,
 Kubernetes or docker compose, and the engine's own log may stand between them:
 it tells the wall clock, the devices and the failures. What the log lacks is
-derived where it can be, and marked.
+derived where it can be, and marked. A file of spans is taken as well: OTLP as
+JSON or protobuf, or Jaeger's JSON, whatever wrote it.
 
 Where to: http://localhost:4317 by OTLP over gRPC, unless --endpoint or the
 standard variables say otherwise: OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL,
