@@ -54,10 +54,20 @@ const (
 const (
 	SpanPrepare    = "prepare"     // CPU preparation before the device lock
 	SpanDeviceWait = "device wait" // waiting for the device lock
-	SpanNTTMSMH    = "ntt msm h"   // the engine's NTTs and the MSM over h
-	SpanBatchAdd   = "batch add"   // the engine's batch additions
-	SpanTailMSM    = "tail msm"    // the engine's remaining MSMs on the device
-	SpanBG2MSM     = "b_g2 msm"    // the G2 MSM's tail on a CPU, outside the lock
+
+	// The phases in the engine's logs.
+	SpanNTTMSMH  = "ntt msm h" // NTTs and the MSM over h
+	SpanBatchAdd = "batch add" // batch additions
+	SpanTailMSM  = "tail msm"  // the remaining MSMs on the device
+	SpanBG2MSM   = "b_g2 msm"  // the G2 MSM's tail on a CPU, outside the lock
+
+	// The phases of package prover's devices, by the parts of a Groth16 proof.
+	SpanNTTH   = "ntt h"
+	SpanMSMH   = "msm h"
+	SpanMSML   = "msm l"
+	SpanMSMA   = "msm a"
+	SpanMSMBG1 = "msm b_g1"
+	SpanMSMBG2 = "msm b_g2" // on a CPU, outside the lock
 )
 
 // Span names of the run's own trace, the overview. The spans of its sectors

@@ -297,7 +297,7 @@ func readyOf(s *run.Sector, p *run.Partition) (start, end int64, known bool) {
 // wait nor the CPU's part.
 func OnDevice(phase string) bool {
 	switch phase {
-	case tracing.SpanPrepare, tracing.SpanDeviceWait, tracing.SpanBG2MSM:
+	case tracing.SpanPrepare, tracing.SpanDeviceWait, tracing.SpanBG2MSM, tracing.SpanMSMBG2:
 		return false
 	}
 	return true

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/provetrace/provetrace/convert/figures"
 )
@@ -72,12 +73,12 @@ var causes = map[figures.Bound]struct{ what, while, remedy string }{
 // withRemedy says what seconds per proof a remedy would give.
 func withRemedy(f *figures.Figures, with, how string) string {
 	v := &f.Verdict
-	if v.Without == nil {
-		return capitalized(how) + "."
-	}
 	now := f.SecondsPerProof.Steady
 	if now == nil {
 		now = f.SecondsPerProof.Overall
+	}
+	if v.Without == nil || *v.Saved < *now/100 {
+		return capitalized(strings.TrimPrefix(how, "beyond that, ")) + "."
 	}
 	return fmt.Sprintf("With %s a proof would take %s instead of %s (%s less); %s.",
 		with, perProof(*v.Without), perProof(*now), perProof(*v.Saved), how)

@@ -33,14 +33,3 @@
 // show how long proving takes; they prove nothing to others. The keys' types and
 // the head of their files call them development keys for that reason.
 package groth16
-
-// Names of the phases of a device, in the order in which the cpu backend has
-// them. All but the last hold the device.
-const (
-	PhaseNTTH   = "ntt h"
-	PhaseMSMH   = "msm h"
-	PhaseMSML   = "msm l"
-	PhaseMSMA   = "msm a"
-	PhaseMSMBG1 = "msm b_g1"
-	PhaseMSMBG2 = "msm b_g2"
-)

@@ -92,16 +92,16 @@ type step struct {
 
 func (p *proving) Run(ctx context.Context, phase backend.PhaseFunc) error {
 	return run(ctx, phase, []step{
-		{groth16.PhaseNTTH, func() error { p.h = p.scalars.NTTH(p.key.Domain, p.tasks); return nil }},
-		{groth16.PhaseMSMH, func() error { return p.msm(&p.sums.H, p.key.H, p.h) }},
-		{groth16.PhaseMSML, func() error { return p.msm(&p.sums.L, p.key.L, p.scalars.L) }},
-		{groth16.PhaseMSMA, func() error { return p.msm(&p.sums.A, p.key.A, p.scalars.A) }},
-		{groth16.PhaseMSMBG1, func() error { return p.msm(&p.sums.B1, p.key.B1, p.scalars.B) }},
+		{tracing.SpanNTTH, func() error { p.h = p.scalars.NTTH(p.key.Domain, p.tasks); return nil }},
+		{tracing.SpanMSMH, func() error { return p.msm(&p.sums.H, p.key.H, p.h) }},
+		{tracing.SpanMSML, func() error { return p.msm(&p.sums.L, p.key.L, p.scalars.L) }},
+		{tracing.SpanMSMA, func() error { return p.msm(&p.sums.A, p.key.A, p.scalars.A) }},
+		{tracing.SpanMSMBG1, func() error { return p.msm(&p.sums.B1, p.key.B1, p.scalars.B) }},
 	})
 }
 
 func (p *proving) Finish(ctx context.Context, phase backend.PhaseFunc) (groth16.Proof, error) {
-	err := run(ctx, phase, []step{{groth16.PhaseMSMBG2, func() error {
+	err := run(ctx, phase, []step{{tracing.SpanMSMBG2, func() error {
 		_, err := p.sums.B2.MultiExp(p.key.B2, p.scalars.B, ecc.MultiExpConfig{NbTasks: p.tasks})
 		return err
 	}}})
