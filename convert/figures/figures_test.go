@@ -139,3 +139,67 @@ func TestTruth(t *testing.T) {
 		})
 	}
 }
+
+// TestWithin holds the figures of parts of a run.
+func TestWithin(t *testing.T) {
+	r := readLog(t, filepath.Join(fixtures, "standard.log"))[0]
+	all := figures.Of(r)
+
+	// A scope that holds all says the same, but for what a part does not tell.
+	whole := figures.Within(r, figures.Scope{To: r.Last})
+	if whole.SecondsPerProof.Overall != nil {
+		t.Error("a part tells overall seconds per proof")
+	}
+	whole.SecondsPerProof.Overall = all.SecondsPerProof.Overall
+	if diff := cmp.Diff(all, whole); diff != "" {
+		t.Errorf("the whole as a part (-of +within):\n%s", diff)
+	}
+
+	// Between the ends of two proofs, the device is idle once and busy once.
+	first, second := all.ProofEnds[0], all.ProofEnds[1]
+	part := figures.Within(r, figures.Scope{From: first, To: second})
+	g := &part.GPUs[0]
+	if part.Proofs != 2 || part.ColdStartMS != nil || *part.MakespanMS != second-first || *g.ActiveWindowMS != second-first ||
+		len(g.Idle) != 1 || g.BusyMS+g.Idle[0].DurationMS != second-first || g.Idle[0].Cause != figures.Synthesizing {
+		t.Errorf("from %d to %d: %+v", first, second, part)
+	}
+	if n := part.Phases.Named("gpu prove").N; n != 2 {
+		t.Errorf("%d proofs ended", n)
+	}
+
+	// Of one sector there are its phases, and the devices' work for all.
+	job := r.Sectors[2].Job
+	one := figures.Within(r, figures.Scope{Only: func(s *run.Sector) bool { return s.Job == job }})
+	if one.Sectors != 1 || one.Proofs != 1 || one.PerSector[0].Job != job || one.Phases.Named("synthesis").N != 1 {
+		t.Errorf("one sector: %+v", one)
+	}
+	if one.GPUs[0].BusyMS != all.GPUs[0].BusyMS {
+		t.Errorf("the device was busy for %d ms, not %d", one.GPUs[0].BusyMS, all.GPUs[0].BusyMS)
+	}
+
+	none := figures.Within(r, figures.Scope{From: r.Last + 1000})
+	if none.Sectors != 0 || none.MakespanMS != nil || none.Verdict.GPU != nil {
+		t.Errorf("after the end: %+v", none)
+	}
+}
+
+// An unfinished proof may have kept its device busy, so that no cause is told.
+func TestLostEnd(t *testing.T) {
+	log := "TIMELINE,0,SYNTH_START,a,partition=0\nTIMELINE,0,SYNTH_START,a,partition=1\nTIMELINE,0,SYNTH_START,a,partition=2\n" +
+		"TIMELINE,1000,SYNTH_END,a,partition=0,synth_ms=1000\nTIMELINE,1000,SYNTH_END,a,partition=1,synth_ms=1000\nTIMELINE,1000,SYNTH_END,a,partition=2,synth_ms=1000\n" +
+		"TIMELINE,1000,GPU_START,a,worker=0,partition=0\nTIMELINE,2000,GPU_END,a,worker=0,partition=0,gpu_ms=1000\n" +
+		"TIMELINE,2000,GPU_START,a,worker=0,partition=1\n" +
+		"TIMELINE,3000,GPU_START,a,worker=0,partition=2\nTIMELINE,4000,GPU_END,a,worker=0,partition=2,gpu_ms=1000\n"
+	path := filepath.Join(t.TempDir(), "lost.log")
+	if err := os.WriteFile(path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := figures.Of(readLog(t, path)[0])
+	want := []figures.Idle{{StartMS: 2000, DurationMS: 1000}}
+	if diff := cmp.Diff(want, f.GPUs[0].Idle); diff != "" || f.Verdict.Bound != figures.BoundUnknown {
+		t.Errorf("bound %q, idle (-want +got):\n%s", f.Verdict.Bound, diff)
+	}
+	if f.Unfinished != 1 || f.Proofs != 0 || f.SecondsPerProof.Overall != nil {
+		t.Errorf("%+v", f)
+	}
+}

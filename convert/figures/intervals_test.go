@@ -1,0 +1,150 @@
+package figures
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawIntervals draws intervals, and all ms that lie in one.
+func drawIntervals(t *rapid.T) (v intervals, in [200]int) {
+	for range rapid.IntRange(1, 12).Draw(t, "n") {
+		start := rapid.Int64Range(0, 99).Draw(t, "start")
+		end := start + rapid.Int64Range(0, 99).Draw(t, "length")
+		v.add(start, end)
+		for ms := start; ms < end; ms++ {
+			in[ms]++
+		}
+	}
+	v.sort()
+	return v, in
+}
+
+func TestUnionIsOfIntervals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, in := drawIntervals(t)
+		var got [200]int
+		last := int64(-1)
+		for start, end := range v.union {
+			if start <= last || end < start {
+				t.Fatalf("[%d, %d] follows what ended at %d", start, end, last)
+			}
+			last = end
+			for ms := start; ms < end; ms++ {
+				got[ms] = 1
+			}
+		}
+		var length, sum int64
+		for ms, n := range in {
+			if min(n, 1) != got[ms] {
+				t.Errorf("at %d: %d in the union, of %d intervals", ms, got[ms], n)
+			}
+			length += int64(min(n, 1))
+			sum += int64(n)
+		}
+		if v.length() != length || v.sum != sum {
+			t.Errorf("the union is %d long, the sum %d; want %d and %d", v.length(), v.sum, length, sum)
+		}
+	})
+}
+
+// Syntheses count the same by one ms after the other.
+func TestConcurrencyIsOfIntervals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, in := drawIntervals(t)
+		b := newBeside(&v)
+		var x, y []float64
+		for range 5 {
+			start := rapid.Int64Range(0, 99).Draw(t, "of")
+			end := start + rapid.Int64Range(1, 50).Draw(t, "lasts")
+			b.add(start, end)
+			sum := 0
+			for ms := start; ms < end; ms++ {
+				sum += in[ms]
+			}
+			x, y = append(x, float64(sum)/float64(end-start)-1), append(y, float64(end-start))
+		}
+		c := b.figures()
+		if most := slices.Max(in[:]); most > 0 && c.Max < most {
+			t.Errorf("at most %d ran at once, not %d", c.Max, most)
+		}
+		slope, correlation := regression(x, y)
+		if c.SlopeMS == nil {
+			return
+		}
+		if math.Abs(*c.SlopeMS-slope) > 1e-6*max(1, math.Abs(slope)) || math.Abs(*c.Correlation-correlation) > 1e-9 {
+			t.Errorf("slope %v, correlation %v, want %v, %v", *c.SlopeMS, *c.Correlation, slope, correlation)
+		}
+	})
+}
+
+// regression is least squares as in a textbook.
+func regression(x, y []float64) (slope, correlation float64) {
+	n := float64(len(x))
+	var sx, sy float64
+	for i := range x {
+		sx += x[i]
+		sy += y[i]
+	}
+	var xx, xy, yy float64
+	for i := range x {
+		dx, dy := x[i]-sx/n, y[i]-sy/n
+		xx += dx * dx
+		xy += dx * dy
+		yy += dy * dy
+	}
+	return xy / xx, xy / math.Sqrt(xx*yy)
+}
+
+func TestBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOf(rapid.Int64Range(0, 50)).Draw(t, "times")
+		slices.Sort(times)
+		at := rapid.Int64Range(-1, 51).Draw(t, "at")
+		near := rapid.IntRange(0, len(times)).Draw(t, "near")
+		want, _ := slices.BinarySearch(times, at)
+		if got := before(times, at, near); got != want {
+			t.Errorf("%d times are before %d in %v, not %d", want, at, times, got)
+		}
+	})
+}
+
+func TestSort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Int64(), 0, 300).Draw(t, "times")
+		want := slices.Sorted(slices.Values(times))
+		if sortTimes(times); !slices.Equal(times, want) {
+			t.Errorf("%v is not sorted", times)
+		}
+		ms := rapid.SliceOfN(rapid.Int32Range(0, rapid.Int32Range(0, 5000).Draw(t, "most")), 1, 300).Draw(t, "ms")
+		sorted := slices.Sorted(slices.Values(ms))
+		if sortDurations(ms); !slices.Equal(ms, sorted) {
+			t.Errorf("%v is not sorted", ms)
+		}
+	})
+	backwards := make([]int64, 100_000)
+	for i := range backwards {
+		backwards[i] = int64(-i)
+	}
+	if sortTimes(backwards); !slices.IsSorted(backwards) {
+		t.Error("what is in the reverse order is not sorted")
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	for _, test := range []struct {
+		n        int
+		p50, p95 int64
+	}{{1, 1, 1}, {2, 1, 2}, {4, 2, 4}, {20, 10, 19}, {21, 11, 20}, {100, 50, 95}, {1000, 500, 950}} {
+		ms := make([]int32, test.n)
+		for i := range ms {
+			ms[i] = int32(test.n - i)
+		}
+		d := newDistribution(ms)
+		if *d.P50MS != test.p50 || *d.P95MS != test.p95 {
+			t.Errorf("of 1 to %d, p50 is %d and p95 %d", test.n, *d.P50MS, *d.P95MS)
+		}
+	}
+}
