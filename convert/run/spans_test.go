@@ -616,3 +616,30 @@ func TestJaegerFile(t *testing.T) {
 		t.Errorf("%d runs, %s from %+v, want %s", len(runs), show(runs[0]), runs[0].Epoch, want)
 	}
 }
+
+func BenchmarkReadSpans(b *testing.B) {
+	file := live(b, "a", func(r *tracing.Recorder) {
+		for i := range 200 {
+			prove(r, fmt.Sprintf("porep-1-%d", i), float64(100*i), false)
+		}
+		r.Close(after(20_000))
+	})
+	all := decode(b, file)
+	for _, format := range []struct {
+		name string
+		file []byte
+	}{{"JSON", file}, {"protobuf", framed(encodeProto(b, all))}} {
+		b.Run(format.name, func(b *testing.B) {
+			source := textSource(string(format.file))
+			b.SetBytes(int64(len(format.file)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, err := range ReadSpans(b.Context(), "test", Options{}, source) {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
