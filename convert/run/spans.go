@@ -83,10 +83,14 @@ func (g *gatherer) nothing(name string) error {
 		p := g.input.Problems[0]
 		return fmt.Errorf("no span of the contract in %s: %s %s", name, p.Place(), p.What)
 	}
-	if g.input.Foreign == 0 {
+	switch n := g.input.Foreign; n {
+	case 0:
 		return fmt.Errorf("no span of the contract in %s, and no other", name)
+	case 1:
+		return fmt.Errorf("no span of the contract in %s: its only span is not of a sector's proof", name)
+	default:
+		return fmt.Errorf("no span of the contract in %s: none of its %d spans is of a sector's proof", name, n)
 	}
-	return fmt.Errorf("no span of the contract in %s: none of its %d spans is of a sector's proof", name, g.input.Foreign)
 }
 
 // A runKey names the run that a span is of.

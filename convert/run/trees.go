@@ -95,7 +95,7 @@ func (g *grove) grow(trace string) {
 			if g.find(r.parent) != nil {
 				return false
 			}
-			s = g.sector(r.parent, r.name)
+			s = g.sector(r.parent, cmp.Or(r.name, trace))
 		}
 		s.count = max(s.count, r.count)
 		if p := g.partition(s, r.id, r.index); p != nil {
