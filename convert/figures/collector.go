@@ -2,6 +2,7 @@ package figures
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -16,22 +17,17 @@ func Of(r *run.Run) *Figures { return Within(r, Scope{}) }
 
 // Within returns the figures of a part of a run.
 func Within(r *run.Run, s Scope) *Figures {
-	f := &Figures{
-		Name: r.Name, Input: r.Input, Epoch: Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source},
-		ProofKinds: []string{}, GPUs: []GPU{}, Transitions: []Transition{}, PerSector: []Sector{},
-	}
-	if u := r.Epoch.Uncertainty; u >= 0 {
-		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
-	}
-	c := collector{f: f, scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: [...]phase{
-		inSynthesis: {name: tracing.SpanSynthesis}, inQueue: {name: tracing.SpanQueueWait}, onGPU: {name: tracing.SpanProve},
-	}}
+	c := gather(r.Sectors, s)
 	for _, d := range r.Devices {
 		c.device(d.Ordinal).workers = d.Workers
 	}
-	c.grow(r)
-	for _, sector := range r.Sectors {
-		c.sector(sector)
+	f := c.f
+	f.Name, f.Input = r.Name, r.Input
+	f.ProofKinds = append([]string{}, f.ProofKinds...) // as JSON, nothing is no null
+	f.GPUs, f.Transitions = []GPU{}, []Transition{}
+	f.Epoch = Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source}
+	if u := r.Epoch.Uncertainty; u >= 0 {
+		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
 	}
 	c.proofs()
 	var syntheses sync.WaitGroup
@@ -45,8 +41,9 @@ func Within(r *run.Run, s Scope) *Figures {
 	return f
 }
 
-// A collector gathers in one pass over a run's partitions what its figures are
-// made of. Further passes find what depends on the whole.
+// A collector gathers in one pass over partitions what figures are made of, and
+// fills in those that are sums over sectors. Further passes find what depends on
+// the whole.
 type collector struct {
 	f     *Figures
 	scope Scope
@@ -100,19 +97,103 @@ type proof struct {
 	start, end int64 // first GPU start and last GPU end
 }
 
-// grow makes room for the work of all partitions.
-func (c *collector) grow(r *run.Run) {
+// gather gathers from sectors, from several parts of them at once.
+func gather(sectors []*run.Sector, s Scope) *collector {
+	const worthwhile = 256 // sectors
+	parts := make([]*collector, min(runtime.GOMAXPROCS(0), 1+len(sectors)/worthwhile))
+	var gathering sync.WaitGroup
+	for i := range parts {
+		c := &collector{f: new(Figures), scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: [...]phase{
+			inSynthesis: {name: tracing.SpanSynthesis}, inQueue: {name: tracing.SpanQueueWait}, onGPU: {name: tracing.SpanProve},
+		}}
+		parts[i] = c
+		of := sectors[i*len(sectors)/len(parts) : (i+1)*len(sectors)/len(parts)]
+		gathering.Go(func() {
+			room := len(of)
+			if i == 0 {
+				room = len(sectors) // for what the other parts gather
+			}
+			c.grow(of, room)
+			for _, sector := range of {
+				c.sector(sector)
+			}
+		})
+	}
+	gathering.Wait()
+	for _, c := range parts[1:] {
+		parts[0].append(c)
+	}
+	return parts[0]
+}
+
+// grow makes room for what some sectors' partitions tell, and for as much as
+// room sectors like them would.
+func (c *collector) grow(sectors []*run.Sector, room int) {
 	n := 0
-	for _, s := range r.Sectors {
+	for _, s := range sectors {
 		n += s.Len()
 	}
-	c.f.PerSector = make([]Sector, 0, len(r.Sectors))
-	c.syntheses.grow(n)
-	for _, d := range c.devices {
-		d.proving.grow(n / len(c.devices))
+	if len(sectors) > 0 {
+		n = n * room / len(sectors)
 	}
+	c.f.PerSector = make([]Sector, 0, room)
+	c.syntheses.grow(n)
 	for i := range c.phases {
 		c.phases[i].ms = make([]int32, 0, n)
+	}
+}
+
+// append adds what was gathered from the sectors behind.
+func (c *collector) append(o *collector) {
+	for i := range o.whole {
+		o.whole[i].row += len(c.f.PerSector)
+	}
+	c.whole = append(c.whole, o.whole...)
+	c.f.PerSector = append(c.f.PerSector, o.f.PerSector...)
+	c.f.Sectors += o.f.Sectors
+	c.f.Partitions += o.f.Partitions
+	c.f.Failed += o.f.Failed
+	c.f.Unfinished += o.f.Unfinished
+	for _, kind := range o.f.ProofKinds {
+		c.kind(kind)
+	}
+	c.mode(o.f.Mode)
+	c.firstSynthesis = earlier(c.firstSynthesis, o.firstSynthesis)
+	c.startless = c.startless || o.startless
+	c.syntheses.append(&o.syntheses)
+	for ordinal, of := range o.devices {
+		d := c.device(ordinal)
+		d.proofs += of.proofs
+		d.timed += of.timed
+		d.proving.append(&of.proving)
+		d.kernels.append(&of.kernels)
+		d.endless.append(&of.endless)
+	}
+	for i := range c.phases {
+		c.phases[i].ms = append(c.phases[i].ms, o.phases[i].ms...)
+	}
+	for _, p := range o.inSynthesis {
+		c.inSynthesis = addTo(c.inSynthesis, p.name, p.ms...)
+	}
+	for _, p := range o.inProof {
+		c.inProof = addTo(c.inProof, p.name, p.ms...)
+	}
+}
+
+// kind notes a proof kind that a sector has, empty where it is not known.
+func (c *collector) kind(kind string) {
+	if kind != "" && !slices.Contains(c.f.ProofKinds, kind) {
+		c.f.ProofKinds = append(c.f.ProofKinds, kind)
+	}
+}
+
+// mode notes the mode of a sector, or of several, or of none.
+func (c *collector) mode(m Mode) {
+	switch {
+	case c.f.Mode == "":
+		c.f.Mode = m
+	case m != "" && m != c.f.Mode:
+		c.f.Mode = MixedModes
 	}
 }
 
@@ -185,13 +266,8 @@ func (c *collector) sector(s *run.Sector) {
 	case c.scope.holds(whole.end):
 		c.whole = append(c.whole, whole)
 	}
-	if s.ProofKind != "" && !slices.Contains(f.ProofKinds, s.ProofKind) {
-		f.ProofKinds = append(f.ProofKinds, s.ProofKind)
-	}
-	if f.Mode != "" && f.Mode != mode {
-		mode = MixedModes
-	}
-	f.Mode = mode
+	c.kind(s.ProofKind)
+	c.mode(mode)
 }
 
 // known returns where a time of a row is kept: there are many.
@@ -318,23 +394,23 @@ func (c *collector) durations(p *run.Partition) {
 // parts adds how long the parts of a partition's phases took.
 func (c *collector) parts(p *run.Partition) {
 	for in := range p.SynthesisPhases() {
-		c.inSynthesis = addTo(c.inSynthesis, in)
+		c.inSynthesis = addTo(c.inSynthesis, in.Name, int32(in.End-in.Start))
 	}
 	for in := range p.Phases() {
-		c.inProof = addTo(c.inProof, in)
+		c.inProof = addTo(c.inProof, in.Name, int32(in.End-in.Start))
 	}
 }
 
-// addTo adds how long a phase took to those of its name.
-func addTo(phases []phase, in run.Phase) []phase {
+// addTo adds durations to the phase of a name.
+func addTo(phases []phase, name string, ms ...int32) []phase {
 	i := 0
-	for i < len(phases) && phases[i].name != in.Name {
+	for i < len(phases) && phases[i].name != name {
 		i++
 	}
 	if i == len(phases) {
-		phases = append(phases, phase{name: in.Name})
+		phases = append(phases, phase{name: name})
 	}
-	phases[i].ms = append(phases[i].ms, int32(in.End-in.Start))
+	phases[i].ms = append(phases[i].ms, ms...)
 	return phases
 }
 

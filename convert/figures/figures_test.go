@@ -2,9 +2,11 @@ package figures_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,5 +203,48 @@ func TestLostEnd(t *testing.T) {
 	}
 	if f.Unfinished != 1 || f.Proofs != 0 || f.SecondsPerProof.Overall != nil {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Sectors are gathered from several parts of a run at once, whose figures are
+// those of its sectors one by one.
+func TestManySectors(t *testing.T) {
+	var log strings.Builder
+	const sectors = 3000
+	for i := range sectors {
+		kind := "porep-c2"
+		if i > sectors/2 {
+			kind = "snap-update"
+		}
+		at := 20 * i
+		fmt.Fprintf(&log, "TIMELINE,%d,SYNTH_START,job-%d,kind=%s\n", at, i, kind)
+		fmt.Fprintf(&log, "TIMELINE,%d,SYNTH_END,job-%d,synth_ms=5\n", at+5, i)
+		fmt.Fprintf(&log, "TIMELINE,%d,GPU_START,job-%d,worker=%d\n", at+8, i, i%2)
+		fmt.Fprintf(&log, "TIMELINE,%d,GPU_END,job-%d,worker=%d,gpu_ms=9\n", at+17, i, i%2)
+	}
+	path := filepath.Join(t.TempDir(), "many.log")
+	if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := figures.Of(readLog(t, path)[0])
+	if f.Sectors != sectors || f.Proofs != sectors || len(f.Transitions) != sectors-1 || len(f.PerSector) != sectors {
+		t.Errorf("%d sectors, %d proofs, %d transitions, %d rows", f.Sectors, f.Proofs, len(f.Transitions), len(f.PerSector))
+	}
+	if *f.SecondsPerProof.Steady != 0.02 || *f.MakespanMS != 20*(sectors-1)+17 || *f.ColdStartMS != 8 || f.Mode != figures.WholeSectors {
+		t.Errorf("%v s a proof, makespan %v, cold start %v, mode %v", *f.SecondsPerProof.Steady, *f.MakespanMS, *f.ColdStartMS, f.Mode)
+	}
+	if diff := cmp.Diff([]string{"porep-c2", "snap-update"}, f.ProofKinds); diff != "" {
+		t.Error(diff)
+	}
+	if g := &f.GPUs[0]; g.Proofs != sectors || g.BusyMS != 9*sectors || len(g.Idle) != sectors-1 {
+		t.Errorf("the device: %d proofs, busy %d ms, %d gaps", g.Proofs, g.BusyMS, len(g.Idle))
+	}
+	for i, s := range f.PerSector {
+		if s.Job != fmt.Sprintf("job-%d", i) || *s.WallMS != 17 || i > 0 && *s.CrossSectorGapMS != 11 {
+			t.Fatalf("row %d: %+v", i, s)
+		}
+	}
+	if p := f.Phases.Named("gpu prove"); p.N != sectors || *p.P50MS != 9 {
+		t.Errorf("gpu prove: %+v", p.Distribution)
 	}
 }

@@ -16,6 +16,13 @@ func (v *intervals) add(start, end int64) {
 	v.sum += end - start
 }
 
+// append adds other intervals.
+func (v *intervals) append(o *intervals) {
+	v.starts = append(v.starts, o.starts...)
+	v.ends = append(v.ends, o.ends...)
+	v.sum += o.sum
+}
+
 func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
 
 // grow makes room for n intervals more.

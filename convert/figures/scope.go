@@ -17,7 +17,7 @@ type Scope struct {
 
 	// Only, where not nil, selects the sectors whose proofs, phases and rows
 	// are told. The devices' figures stay those of all sectors, since their
-	// work for others is no idle time.
+	// work for others is no idle time. It is called from several goroutines.
 	Only func(*run.Sector) bool
 }
 

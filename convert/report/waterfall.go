@@ -49,7 +49,7 @@ func (o WaterfallOptions) withDefaults() WaterfallOptions {
 // Of a run with more sectors than rows, the first ones are shown; the time
 // axis and the GPUs' lanes then cover these sectors' time only.
 func Waterfall(w io.Writer, r *run.Run, o WaterfallOptions) error {
-	_, err := w.Write(drawWaterfall(waterfallSectors(r, o.Scope), o.withDefaults()))
+	_, err := w.Write(drawWaterfall(len(o.Scope.Sectors(r)), waterfallSectors(r, o.Scope), o.withDefaults()))
 	return err
 }
 
@@ -96,7 +96,7 @@ var nowhere = span{run.Unknown, run.Unknown}
 
 // drawWaterfall goes through the sectors twice, so that what it keeps does not
 // grow with the run: first for the extent of those shown, then for the lanes.
-func drawWaterfall(sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte {
+func drawWaterfall(total int, sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte {
 	var (
 		heads  []laneHead
 		extent = nowhere
@@ -137,17 +137,16 @@ func drawWaterfall(sectors iter.Seq[waterfallSector], o WaterfallOptions) []byte
 	var gpus gpuLanes
 	n := 0
 	for s := range sectors {
-		if !s.hidden {
-			if n < len(heads) {
-				c.sector(s, heads[n])
-			}
+		if n < len(heads) && !s.hidden {
+			c.sector(s, heads[n])
 			n++
 		}
-		if s.first <= extent.end {
-			gpus.add(s, extent)
+		if n == len(heads) && s.first > extent.end {
+			break // and so are all that follow
 		}
+		gpus.add(s, extent)
 	}
-	if more := n - len(heads); more > 0 {
+	if more := total - len(heads); more > 0 {
 		c.more(more, len(heads))
 	}
 	c.rule()

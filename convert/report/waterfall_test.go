@@ -192,7 +192,7 @@ func sector(label string, state run.State, parts ...run.Partition) waterfallSect
 }
 
 func draw(o WaterfallOptions, sectors ...waterfallSector) string {
-	return string(drawWaterfall(slices.Values(sectors), o.withDefaults()))
+	return string(drawWaterfall(len(sectors), slices.Values(sectors), o.withDefaults()))
 }
 
 func TestWaterfallLanes(t *testing.T) {
@@ -337,7 +337,7 @@ func manySectors(n int) iter.Seq[waterfallSector] {
 
 func TestWaterfallManySectors(t *testing.T) {
 	const n = 100_000
-	got := string(drawWaterfall(manySectors(n), WaterfallOptions{Width: 80}.withDefaults()))
+	got := string(drawWaterfall(n, manySectors(n), WaterfallOptions{Width: 80}.withDefaults()))
 	checkLines(t, got, 80, false)
 	for _, want := range []string{"\n23 ", "… 99,976 more sectors; axis and GPUs cover the time of the 24 shown\n", "15:00 "} {
 		if !strings.Contains(got, want) {
@@ -458,7 +458,7 @@ func BenchmarkWaterfall(b *testing.B) {
 			b.ReportAllocs()
 			sectors := manySectors(n)
 			for b.Loop() {
-				drawWaterfall(sectors, WaterfallOptions{Width: 120}.withDefaults())
+				drawWaterfall(n, sectors, WaterfallOptions{Width: 120}.withDefaults())
 			}
 		})
 	}
