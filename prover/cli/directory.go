@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/provetrace/provetrace/prover/groth16"
@@ -84,15 +85,13 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (d *directory) file(elem ...string) string {
-	return filepath.Join(append([]string{d.path}, elem...)...)
-}
+func (d *directory) file(name string) string { return filepath.Join(d.path, name) }
 
-func (d *directory) spans() string              { return d.file("spans.json") }
-func (d *directory) journal() string            { return d.file("timeline.log") }
-func (d *directory) summary() string            { return d.file("run.json") }
-func (d *directory) proofs() string             { return d.file("proofs") }
-func (d *directory) proofsOf(job string) string { return d.file("proofs", job+".proof") }
+func (d *directory) spans() string   { return d.file("spans.json") }
+func (d *directory) journal() string { return d.file("timeline.log") }
+
+// proofsOf names the file of a sector's proofs in the directory.
+func proofsOf(job string) string { return path.Join("proofs", job+".proof") }
 
 // close removes a directory that is not to be kept, or that nothing was left in.
 func (d *directory) close() {
@@ -106,8 +105,9 @@ func (d *directory) close() {
 
 // writeProofs writes the proofs of a sector.
 func (d *directory) writeProofs(job string, proofs []groth16.Proof) error {
-	if err := os.MkdirAll(d.proofs(), 0o777); err != nil {
-		return fmt.Errorf("cannot write proofs to %s: %w", d.proofs(), outfile.Cause(err))
+	name := d.file(filepath.FromSlash(proofsOf(job)))
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return fmt.Errorf("cannot write proofs to %s: %w", d.path, outfile.Cause(err))
 	}
 	var all []byte
 	for _, p := range proofs {
@@ -117,7 +117,7 @@ func (d *directory) writeProofs(job string, proofs []groth16.Proof) error {
 		}
 		all = append(all, b...)
 	}
-	return writeFile("proofs", d.proofsOf(job), all)
+	return writeFile("proofs", name, all)
 }
 
 // writeSummary writes the summary of a run.
@@ -126,7 +126,7 @@ func (d *directory) writeSummary(s *summary) error {
 	if err != nil {
 		return err
 	}
-	return writeFile("the summary", d.summary(), append(b, '\n'))
+	return writeFile("the summary", d.file("run.json"), append(b, '\n'))
 }
 
 // writeFile writes a file that holds something.

@@ -98,11 +98,12 @@ func (o *options) flags(c *cobra.Command) {
 		if !errors.As(err, &v) {
 			return err
 		}
-		flag := v.GetFlag()
-		if flag.Value.Type() == "text" {
+		switch flag := v.GetFlag(); flag.Value.Type() {
+		case "int", "uint64", "float64":
+			return fmt.Errorf("--%s cannot be %q: give a number", flag.Name, v.GetValue())
+		default:
 			return fmt.Errorf("--%s: %w", flag.Name, v.Unwrap())
 		}
-		return fmt.Errorf("--%s cannot be %q: give a number", flag.Name, v.GetValue())
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/prover"
+	"github.com/provetrace/provetrace/prover/backend"
 )
 
 // A progress shows what is being done: on a terminal as a bar that is gone in
@@ -20,9 +21,10 @@ type progress struct {
 	terminal bool
 	width    int // columns
 
-	mu  sync.Mutex
-	now *stage
-	bar *progressbar.ProgressBar // of the stage; nil where there is none
+	mu   sync.Mutex
+	now  *stage
+	told time.Time                // when a line was last printed, or the stage began
+	bar  *progressbar.ProgressBar // of the stage; nil where there is none
 
 	stop func()
 	end  sync.WaitGroup
@@ -35,12 +37,14 @@ type stage struct {
 	total    int64
 	done     func() int64  // of the total; nil where that is not known
 	text     func() string // says more of it than doing; or nil
+	look     func()        // is called at each redraw; or nil
 }
 
 const (
 	redraw = 100 * time.Millisecond
 	remind = 10 * time.Second // where there is no terminal
-	beside = 34               // columns that a bar's numbers take
+	lately = 3 * time.Second  // in which devices were busy
+	beside = 30               // columns that a bar's numbers take
 
 	narrowest, widest = 6, 30 // columns of the bar itself
 )
@@ -49,14 +53,10 @@ const (
 func newProgress(out *os.File) *progress {
 	p := &progress{out: out, terminal: term.IsTerminal(int(out.Fd()))}
 	p.width, _ = report.Terminal(out)
-	every := remind
-	if p.terminal {
-		every = redraw
-	}
 	stop := make(chan struct{})
 	p.stop = sync.OnceFunc(func() { close(stop) })
 	p.end.Go(func() {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(redraw)
 		defer tick.Stop()
 		for {
 			select {
@@ -85,7 +85,7 @@ func (p *progress) stage(s stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hide()
-	p.now = &s
+	p.now, p.told = &s, time.Now()
 	if !p.terminal {
 		if s.announce {
 			p.line(s.doing)
@@ -96,12 +96,16 @@ func (p *progress) stage(s stage) {
 	if s.done == nil {
 		total = -1
 	}
-	p.bar = progressbar.NewOptions64(total,
+	options := []progressbar.Option{
 		progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(report.Fit(s.String(), p.width-1)),
-		progressbar.OptionSetWidth(max(narrowest, min(p.width-beside-len(s.String()), widest))), progressbar.OptionShowCount(),
+		progressbar.OptionSetWidth(max(narrowest, min(p.width-beside-len(s.String()), widest))),
 		progressbar.OptionSetSpinnerChangeInterval(0), // the spinner's own goroutine would never end
 		progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(s.done != nil),
-	)
+	}
+	if s.done != nil {
+		options = append(options, progressbar.OptionShowCount())
+	}
+	p.bar = progressbar.NewOptions64(total, options...)
 }
 
 func (s *stage) String() string {
@@ -121,7 +125,10 @@ func (p *progress) say(text string) {
 	p.line(text)
 }
 
-func (p *progress) line(text string) { fmt.Fprintf(p.out, "provetrace: %s\n", report.Sanitize(text)) }
+func (p *progress) line(text string) {
+	p.told = time.Now()
+	fmt.Fprintf(p.out, "provetrace: %s\n", report.Sanitize(text))
+}
 
 func (p *progress) hide() {
 	if p.bar != nil {
@@ -133,8 +140,14 @@ func (p *progress) hide() {
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch s := p.now; {
-	case s == nil:
+	s := p.now
+	if s == nil {
+		return
+	}
+	if s.look != nil {
+		s.look()
+	}
+	switch {
 	case p.bar != nil:
 		p.bar.Describe(report.Fit(s.String(), p.width-1))
 		if s.done != nil {
@@ -143,6 +156,7 @@ func (p *progress) draw() {
 			}
 		}
 		p.bar.RenderBlank() // also where nothing changed
+	case time.Since(p.told) < remind:
 	case s.done != nil:
 		p.line(fmt.Sprintf("%v: %d of %d", s, s.done(), s.total))
 	default:
@@ -151,21 +165,25 @@ func (p *progress) draw() {
 }
 
 // watch shows how far the pipeline is with the sectors.
-func (p *proving) watch(m *meter, pipeline *prover.Pipeline) {
-	partitions := int64(len(p.sectors) * p.sizes.Partitions)
-	const window = 3 * time.Second
-	history := []usage{m.usage()}
+func (p *proving) watch(b backend.Backend, pipeline *prover.Pipeline) {
+	devices := len(b.Devices())
+	var running [lately / redraw]int // devices, when it was last looked
+	looked := 0
 	p.screen.stage(stage{
 		doing:    fmt.Sprintf("proving %d sectors of %d partitions on %s", len(p.sectors), p.sizes.Partitions, p.backend),
-		announce: true, total: partitions, done: func() int64 { return int64(pipeline.Stats().Proved) },
+		announce: true,
+		total:    int64(len(p.sectors) * p.sizes.Partitions), done: func() int64 { return int64(pipeline.Stats().Proved) },
+		look: func() {
+			running[looked%len(running)] = pipeline.Stats().Running
+			looked++
+		},
 		text: func() string {
-			now := m.usage()
-			for len(history) > 1 && now.at.Sub(history[1].at) >= window {
-				history = history[1:]
+			sum := 0
+			for _, n := range running {
+				sum += n
 			}
-			busy := m.share(history[0], now)
-			history = append(history, now)
-			return fmt.Sprintf("proving %d/%d sectors, device %2.0f%% busy", p.countProved(), len(p.sectors), 100*busy)
+			busy := float64(sum) / float64(max(min(looked, len(running)), 1)*devices)
+			return fmt.Sprintf("proving %d/%d sectors, device %3.0f%% busy", p.countProved(), len(p.sectors), 100*busy)
 		},
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/provetrace/provetrace/convert"
@@ -155,6 +156,7 @@ func (o *options) prove(signalled context.Context, stdout, stderr *os.File) erro
 	}
 	p.screen = newProgress(stderr)
 	defer p.screen.close()
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { p.screen.say(sentence(err).Error()) }))
 
 	b, po, err := p.prepare(ctx)
 	if err != nil {
@@ -347,19 +349,18 @@ func (p *proving) warn(format string, args ...any) {
 
 // run proves the sectors, and records that.
 func (p *proving) run(ctx context.Context, b backend.Backend, po prover.Options) error {
-	m := newMeter(b)
 	var devices []tracing.Device
-	for _, d := range m.Devices() {
+	for _, d := range b.Devices() {
 		devices = append(devices, d.Info())
 	}
 	rec := tracing.NewRecorder(p.file.Stages(), tracing.RecorderOptions{Backend: b.Name(), Devices: devices, Journal: p.journal})
-	po.Backend, po.Recorder = m, rec
+	po.Backend, po.Recorder = b, rec
 	pipeline, err := prover.New(po)
 	if err != nil {
 		rec.Close(time.Time{})
 		return errors.Join(err, b.Close())
 	}
-	p.watch(m, pipeline)
+	p.watch(b, pipeline)
 	p.feed(ctx, pipeline, rec)
 	if err := pipeline.Close(); err != nil {
 		p.failures = append(p.failures, sentence(err))

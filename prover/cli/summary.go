@@ -65,7 +65,7 @@ type sizes struct {
 
 // A link leads to a trace.
 type link struct {
-	TraceID string `json:"trace_id"`
+	TraceID string `json:"trace_id,omitempty"` // empty where it did not begin
 	URL     string `json:"url,omitempty"`
 }
 
@@ -82,8 +82,8 @@ type sectorSummary struct {
 	State     string           `json:"state"`            // proved, simulated, failed, abandoned
 	Reason    string           `json:"reason,omitempty"` // why it is not proved
 	Statement *publicStatement `json:"statement,omitempty"`
-	Proof     string           `json:"proof,omitempty"` // its file
-	*link
+	Proof     string           `json:"proof,omitempty"` // its file in the directory
+	link
 }
 
 // A publicStatement is what a verifier is told. Elements of the field are
@@ -142,7 +142,7 @@ func newSectorSummary(p *proving, x *sector) sectorSummary {
 		s.State = stateSimulated
 	case x.err == nil:
 		if p.dir.kept && x.stored == nil {
-			s.Proof = p.dir.proofsOf(x.job.ID)
+			s.Proof = proofsOf(x.job.ID)
 		}
 	case errors.Is(x.err, errInterrupted):
 		s.State = stateAbandoned
@@ -153,8 +153,7 @@ func newSectorSummary(p *proving, x *sector) sectorSummary {
 		s.Statement = newPublicStatement(x.replica.Statement())
 	}
 	if id, known := x.begun.traceID(); known {
-		l := p.link(id.String())
-		s.link = &l
+		s.link = p.link(id.String())
 	}
 	return s
 }
@@ -274,8 +273,8 @@ func (s *summary) foot(w io.Writer, width int) {
 			fmt.Fprintf(w, "  … %d more sectors; --format json names all\n", len(s.Sectors)-i)
 			break
 		}
-		if x.link != nil {
-			fmt.Fprintf(w, "  %s %s\n", report.Column(tracing.SectorLabel(x.Job), 12), where(*x.link))
+		if x.TraceID != "" {
+			fmt.Fprintf(w, "  %s %s\n", report.Column(tracing.SectorLabel(x.Job), 12), where(x.link))
 		}
 	}
 	if s.Search != "" {
