@@ -24,7 +24,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	f := c.f
 	f.Name, f.Input = r.Name, r.Input
 	f.ProofKinds = append([]string{}, f.ProofKinds...) // as JSON, nothing is no null
-	f.GPUs, f.Transitions = []GPU{}, []Transition{}
+	f.GPUs, f.Transitions = []GPU{}, make([]Transition, 0, len(c.whole))
 	f.Epoch = Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source}
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
@@ -59,6 +59,7 @@ type collector struct {
 	whole          []proof
 	stages         [3]intervals // of one sector
 	times          []int64      // that rows point into
+	room           int          // partitions expected
 }
 
 // The stages of a sector.
@@ -136,6 +137,7 @@ func (c *collector) grow(sectors []*run.Sector, room int) {
 	if len(sectors) > 0 {
 		n = n * room / len(sectors)
 	}
+	c.room = n
 	c.f.PerSector = make([]Sector, 0, room)
 	c.syntheses.grow(n)
 	for i := range c.phases {
@@ -203,6 +205,9 @@ func (c *collector) device(ordinal int) *device {
 	}
 	if c.latest == nil {
 		c.latest = &device{ordinal: ordinal}
+		if len(c.devices) == 0 {
+			c.latest.proving.grow(c.room) // most runs have one device
+		}
 		c.devices[ordinal] = c.latest
 	}
 	return c.latest

@@ -52,7 +52,7 @@ func TestIdleIsOfSpansAnyRun(t *testing.T) {
 				worker := rapid.IntRange(0, 2).Draw(t, "worker")
 				onGPU := fmt.Sprintf("sector-%d,worker=%d,partition=%d", sector, worker, partition)
 				at := rapid.IntRange(0, 60).Draw(t, "at")
-				steps := rapid.SampledFrom([]int{6, 6, 6, 6, 2, 1}).Draw(t, "steps")
+				steps := rapid.SampledFrom([]int{6, 6, 6, 2}).Draw(t, "steps")
 				for i, step := range []string{"SYNTH_START," + id, "SYNTH_END," + id + ",synth_ms=1", "GPU_QUEUE," + id,
 					"GPU_PICKUP," + onGPU, "GPU_START," + onGPU, "GPU_END," + onGPU + ",gpu_ms=1"}[:steps] {
 					if i > 0 {
