@@ -26,7 +26,7 @@ type TextOptions struct {
 // Text writes the report on a run: the verdict, the waterfall, and tables of
 // the sectors, the devices with their idle gaps, and the phases.
 func Text(w io.Writer, r *run.Run, f *figures.Figures, o TextOptions) error {
-	draw := WaterfallOptions{Width: o.Width, Rows: o.Rows, Color: o.Color, ASCII: o.ASCII, Scope: o.Scope}.withDefaults()
+	draw := WaterfallOptions(o).withDefaults()
 	t := text{pen: pen{width: draw.Width, color: o.Color}, f: f, rows: draw.Rows, ascii: o.ASCII}
 	t.verdict()
 	t.summary()

@@ -108,3 +108,19 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// That syntheses slow each other is told where it says something.
+func TestSynthesesSlowEachOther(t *testing.T) {
+	mean, slope := 4.2, 1234.0
+	for correlation, told := range map[float64]bool{0.9: true, 0.3: false, -0.9: false} {
+		f := &figures.Figures{
+			Phases:    figures.Phases{{Name: "synthesis", Distribution: figures.Distribution{N: 50}}},
+			Synthesis: figures.Concurrency{Mean: &mean, Max: 6, SlopeMS: &slope, Correlation: &correlation},
+		}
+		tx := text{pen: pen{width: 80}, f: f}
+		tx.syntheses()
+		if got := tx.out.String(); strings.Contains(got, "1.23 s longer for each") != told {
+			t.Errorf("correlation %v: %s", correlation, got)
+		}
+	}
+}
