@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/run"
@@ -98,6 +99,8 @@ func ms(v *int64) string {
 		return "-"
 	case *v == 0:
 		return "0 s"
+	case *v >= 100_000*second:
+		return (time.Duration(*v/second) * time.Second).String()
 	default:
 		return formatSeconds(*v)
 	}
