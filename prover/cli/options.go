@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/provetrace/provetrace/prover/backend/sim"
 	"github.com/provetrace/provetrace/prover/porep"
 	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/jaeger"
 )
 
 // The values of --backend.
@@ -48,6 +48,8 @@ type options struct {
 	out, journal, keys         string
 	endpoint, protocol, jaeger string
 	format                     string
+
+	pages jaeger.UI // what jaeger says
 }
 
 func (o *options) flags(c *cobra.Command) {
@@ -186,9 +188,8 @@ func (o *options) check(flags *pflag.FlagSet) error {
 		return errors.New("--memory 0 has no room for a partition: raise it, or leave it out")
 	}
 	if o.jaeger != "" {
-		u, err := url.Parse(o.jaeger)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-			return fmt.Errorf("--jaeger %q is not the URL of a page, such as http://localhost:16686", o.jaeger)
+		if o.pages, err = jaeger.Parse(o.jaeger); err != nil {
+			return fmt.Errorf("--jaeger %w", err)
 		}
 	}
 	if o.backend == backendSim {

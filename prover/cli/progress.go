@@ -170,7 +170,7 @@ func (p *proving) watch(b backend.Backend, pipeline *prover.Pipeline) {
 	var running [lately / redraw]int // devices, when it was last looked
 	looked := 0
 	p.screen.stage(stage{
-		doing:    fmt.Sprintf("proving %d sectors of %d partitions on %s", len(p.sectors), p.sizes.Partitions, p.backend),
+		doing:    fmt.Sprintf("proving sectors on %s: %d, of %d partitions each", p.backend, len(p.sectors), p.sizes.Partitions),
 		announce: true,
 		total:    int64(len(p.sectors) * p.sizes.Partitions), done: func() int64 { return int64(pipeline.Stats().Proved) },
 		look: func() {

@@ -170,7 +170,7 @@ func (o *options) prove(signalled context.Context, stdout, stderr *os.File) erro
 		p.drop()
 		return sentence(err)
 	}
-	return p.conclude(ctx, stdout, po.Mode)
+	return p.conclude(ctx, stdout)
 }
 
 // trace opens what the run is recorded in.
@@ -428,11 +428,11 @@ func (p *proving) countProved() (n int) {
 }
 
 // conclude delivers what was recorded and tells of it.
-func (p *proving) conclude(ctx context.Context, stdout *os.File, mode prover.Mode) error {
+func (p *proving) conclude(ctx context.Context, stdout *os.File) error {
 	p.screen.stage(stage{doing: "writing the spans"})
 	lasting := context.WithoutCancel(ctx) // since an interrupted run is told of too
 	p.judge(ctx)
-	s := newSummary(p, mode)
+	s := newSummary(p)
 	write, cancel := context.WithTimeout(lasting, writeWithin)
 	defer cancel()
 	delivery, err := p.file.Shutdown(write)
@@ -517,8 +517,11 @@ func (p *proving) send(ctx context.Context, s *summary) {
 	if p.export.Err() != nil || ctx.Err() != nil {
 		within = hurryWithin
 	}
+	if ctx.Err() != nil { // else an interrupt ends the waiting
+		ctx = context.WithoutCancel(ctx)
+	}
 	p.screen.stage(stage{doing: "sending the spans"})
-	send, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	send, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	delivery, err := p.export.Shutdown(send)
 	s.Spans.Sent, s.Spans.To = &delivery.Delivered, p.export.String()

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -47,7 +48,6 @@ func TestInterrupt(t *testing.T) {
 		proved string
 		state  []string
 	}{
-		// The last sector takes hours.
 		"simulated":       {syscall.SIGINT, []string{"--backend", "sim", "--time-scale", "0.01", "--sectors", "50"}, "porep-1000-3", "", nil},
 		"not yet proving": {syscall.SIGTERM, []string{"--backend", "sim", "--time-scale", "1000"}, "SYNTH_START", "0 of 3", []string{"abandoned", "abandoned", "abandoned"}},
 		"real":            {syscall.SIGHUP, []string{"--partitions", "20", "--sectors", "3", "--nodes", "4", "--challenges", "1"}, "GPU_END", "0 of 3", []string{"abandoned", "abandoned", "abandoned"}},
@@ -84,4 +84,21 @@ func TestKilled(t *testing.T) {
 	converted := (&call{dir: dir, args: []string{"convert", "run", "-o", "spans.json"}}).run(t)
 	require.Zero(t, converted.code, converted.stderr)
 	require.Contains(t, converted.stdout, "unfinished")
+}
+
+// TestNoRoom needs more room than there is, and says so before anything is
+// begun.
+func TestNoRoom(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("there is no sh")
+	}
+	dir := t.TempDir()
+	cmd := (&call{dir: dir}).command(t.Context())
+	cmd.Path, cmd.Args = sh, []string{"sh", "-c", `ulimit -f 8 && exec "$0" prove --backend sim --out run`, program}
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Equal(t, 1, cmd.ProcessState.ExitCode())
+	require.Equal(t, "provetrace: cannot write to run: file too large\n", string(out))
+	require.Empty(t, names(t, dir))
 }

@@ -7,11 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/consensys/gnark-crypto/ecc/bls12-381/fr"
 
@@ -107,9 +103,9 @@ func newPublicStatement(st porep.Statement) *publicStatement {
 }
 
 // newSummary begins the summary of a run that has ended.
-func newSummary(p *proving, mode prover.Mode) *summary {
+func newSummary(p *proving) *summary {
 	s := &summary{
-		Backend: p.backend, Mode: mode, Seed: p.seed, Partitions: p.sizes.Partitions,
+		Backend: p.backend, Mode: p.mode, Seed: p.seed, Partitions: p.sizes.Partitions,
 		Overview: []link{}, Warnings: []string{}, Errors: []string{},
 	}
 	if p.backend == backendSim {
@@ -158,13 +154,7 @@ func newSectorSummary(p *proving, x *sector) sectorSummary {
 	return s
 }
 
-func (p *proving) link(id string) link {
-	l := link{TraceID: id}
-	if p.jaeger != "" {
-		l.URL = strings.TrimRight(p.jaeger, "/") + "/trace/" + id
-	}
-	return l
-}
+func (p *proving) link(id string) link { return link{id, p.pages.Trace(id)} }
 
 // end completes the summary with what was recorded.
 func (s *summary) end(p *proving, r *run.Run) {
@@ -172,27 +162,12 @@ func (s *summary) end(p *proving, r *run.Run) {
 		r.Name = "the run"
 		s.figures = figures.Of(r)
 		s.Figures = report.JSON(s.figures)
-		if p.jaeger != "" {
-			s.Search = p.search(r.Time(r.First), r.Time(r.Last))
-		}
+		s.Search = p.pages.Search(tracing.StagePipeline.ServiceName(p.file.ServiceName()), tracing.SpanSector, r.Time(r.First), r.Time(r.Last))
 	}
 	s.Warnings = append(s.Warnings, p.warnings...)
 	for _, err := range p.failures {
 		s.Errors = append(s.Errors, err.Error())
 	}
-}
-
-// search returns the address of the search for the run's sectors.
-func (p *proving) search(start, end time.Time) string {
-	q := url.Values{
-		"service":   {tracing.StagePipeline.ServiceName(p.file.ServiceName())},
-		"operation": {tracing.SpanSector},
-		"lookback":  {"custom"},
-		"start":     {strconv.FormatInt(start.Add(-time.Second).UnixMicro(), 10)},
-		"end":       {strconv.FormatInt(end.Add(time.Second).UnixMicro(), 10)},
-		"limit":     {"200"},
-	}
-	return strings.TrimRight(p.jaeger, "/") + "/search?" + q.Encode()
 }
 
 // print writes the summary.
@@ -256,8 +231,9 @@ func (s *summary) foot(w io.Writer, width int) {
 	if s.Spans.Sent != nil {
 		fact("sent", fmt.Sprintf("%d spans to %s", *s.Spans.Sent, report.Sanitize(s.Spans.To)))
 	}
-	if s.Directory == "" && (s.Spans.Sent == nil || *s.Spans.Sent == 0) {
-		return
+	isSent := s.Spans.Sent != nil && *s.Spans.Sent > 0
+	if isKept := s.Directory != "" && s.Spans.Written > 0; !isKept && !isSent {
+		return // no trace can be looked at
 	}
 	where := func(l link) string {
 		if l.URL != "" {
