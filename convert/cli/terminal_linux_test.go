@@ -1,106 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/provetrace/provetrace/convert/report/terminaltest"
 )
-
-// A terminal is a pseudo terminal of 80 columns. What is written to it is kept.
-type terminal struct {
-	*os.File // the end that the command has
-
-	mu   sync.Mutex
-	text bytes.Buffer
-	done chan struct{}
-}
-
-func newTerminal(t *testing.T) *terminal {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no pseudo terminals: ", err)
-	}
-	fd := int(master.Fd())
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
-	}
-	if err == nil {
-		err = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("no pseudo terminals: ", err)
-	}
-	term := &terminal{File: slave, done: make(chan struct{})}
-	go func() {
-		defer close(term.done)
-		defer master.Close()
-		buf := make([]byte, 4096)
-		for {
-			n, err := master.Read(buf)
-			term.mu.Lock()
-			term.text.Write(buf[:n])
-			term.mu.Unlock()
-			if err != nil { // EIO once no process has the other end
-				return
-			}
-		}
-	}()
-	return term
-}
-
-func (term *terminal) written() string {
-	term.mu.Lock()
-	defer term.mu.Unlock()
-	return term.text.String()
-}
-
-// all returns what was written, once all processes are done with it.
-func (term *terminal) all() string {
-	term.Close()
-	<-term.done
-	return term.written()
-}
-
-// shown returns the lines that a terminal shows at the end: a carriage return
-// goes back to the beginning of the line.
-func shown(text string) []string {
-	lines := []string{}
-	for line := range strings.SplitSeq(text, "\n") {
-		var cells []rune
-		at := 0
-		for _, c := range line {
-			if c == '\r' {
-				at = 0
-				continue
-			}
-			if at == len(cells) {
-				cells = append(cells, c)
-			} else {
-				cells[at] = c
-			}
-			at++
-		}
-		lines = append(lines, strings.TrimRight(string(cells), " "))
-	}
-	return lines
-}
 
 // TestProgress shows a bar on a terminal while a slow input is read, and nothing
 // of it is left in the end.
@@ -114,7 +26,7 @@ func TestProgress(t *testing.T) {
 		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		term := newTerminal(t)
+		term := terminaltest.New(t)
 		cmd := (&call{dir: dir, args: []string{"convert", name, "-o", "spans.json"}}).command(t.Context())
 		cmd.Env = append(cmd.Env, "TERM=xterm", "NO_COLOR=1")
 		cmd.Stdout, cmd.Stderr = term.File, term.File
@@ -129,7 +41,7 @@ func TestProgress(t *testing.T) {
 		if _, err := w.Write(log[:len(log)/2]); err != nil {
 			t.Fatal(err)
 		}
-		for !strings.Contains(term.written(), text) {
+		for !strings.Contains(term.Written(), text) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if _, err := w.Write(log[len(log)/2:]); err != nil {
@@ -139,7 +51,7 @@ func TestProgress(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		out := term.all()
+		out := term.All()
 		for frame := range strings.SplitSeq(out, "\r") {
 			if strings.Contains(frame, "reading ") && utf8.RuneCountInString(frame) > 80 {
 				t.Errorf("a bar of %d columns: %q", utf8.RuneCountInString(frame), frame)
@@ -148,7 +60,7 @@ func TestProgress(t *testing.T) {
 		if strings.ContainsAny(out, "\x1b\u202e") {
 			t.Errorf("%q reaches the terminal: %q", name, out)
 		}
-		lines := shown(out)
+		lines := terminaltest.Shown(out)
 		if !strings.Contains(lines[0], ": 5 sectors") {
 			t.Errorf("the account does not begin the screen:\n%s", strings.Join(lines, "\n"))
 		}
@@ -180,20 +92,20 @@ func TestNoProgressWhereThereIsNoTerminal(t *testing.T) {
 // TestInterruptOnATerminal leaves no bar in front of the error.
 func TestInterruptOnATerminal(t *testing.T) {
 	dir := workspace(t)
-	term := newTerminal(t)
+	term := terminaltest.New(t)
 	cmd := (&call{dir: dir, stdin: endless(t, nil), args: []string{"convert", "-", "-o", "spans.json"}}).command(t.Context())
 	cmd.Stderr = term.File
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(term.written(), "reading standard input") {
+	for !strings.Contains(term.Written(), "reading standard input") {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	lines := shown(term.all())
+	lines := terminaltest.Shown(term.All())
 	if len(lines) != 2 || lines[0] != "provetrace: interrupted" {
 		t.Errorf("the screen shows %q", lines)
 	}
