@@ -33,9 +33,10 @@ type progress struct {
 // A stage is something that takes a while.
 type stage struct {
 	doing    string
-	announce bool // also where it takes no longer than a moment
-	total    int64
-	done     func() int64  // of the total; nil where that is not known
+	announce bool          // also where it takes no longer than a moment
+	total    int64         // 0 where it cannot be told how far it is
+	unit     string        // of the total
+	done     func() int64  // of the total
 	text     func() string // says more of it than doing; or nil
 	look     func()        // is called at each redraw; or nil
 }
@@ -93,16 +94,16 @@ func (p *progress) stage(s stage) {
 		return
 	}
 	total := s.total
-	if s.done == nil {
+	if total == 0 {
 		total = -1
 	}
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(report.Fit(s.String(), p.width-1)),
 		progressbar.OptionSetWidth(max(narrowest, min(p.width-beside-len(s.String()), widest))),
 		progressbar.OptionSetSpinnerChangeInterval(0), // the spinner's own goroutine would never end
-		progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(s.done != nil),
+		progressbar.OptionSetElapsedTime(true), progressbar.OptionSetPredictTime(total > 0),
 	}
-	if s.done != nil {
+	if total > 0 {
 		options = append(options, progressbar.OptionShowCount())
 	}
 	p.bar = progressbar.NewOptions64(total, options...)
@@ -150,15 +151,15 @@ func (p *progress) draw() {
 	switch {
 	case p.bar != nil:
 		p.bar.Describe(report.Fit(s.String(), p.width-1))
-		if s.done != nil {
+		if s.total > 0 {
 			if n := s.done(); n < s.total { // a full bar would end itself
 				p.bar.Set64(n)
 			}
 		}
 		p.bar.RenderBlank() // also where nothing changed
 	case time.Since(p.told) < remind:
-	case s.done != nil:
-		p.line(fmt.Sprintf("%v: %d of %d", s, s.done(), s.total))
+	case s.total > 0:
+		p.line(fmt.Sprintf("%v: %d of %d %s", s, s.done(), s.total, s.unit))
 	default:
 		p.line(s.doing)
 	}
@@ -172,7 +173,8 @@ func (p *proving) watch(b backend.Backend, pipeline *prover.Pipeline) {
 	p.screen.stage(stage{
 		doing:    fmt.Sprintf("proving sectors on %s: %d, of %d partitions each", p.backend, len(p.sectors), p.sizes.Partitions),
 		announce: true,
-		total:    int64(len(p.sectors) * p.sizes.Partitions), done: func() int64 { return int64(pipeline.Stats().Proved) },
+		total:    int64(len(p.sectors) * p.sizes.Partitions), unit: "partitions",
+		done: func() int64 { return int64(pipeline.Stats().Proved) },
 		look: func() {
 			running[looked%len(running)] = pipeline.Stats().Running
 			looked++

@@ -3,44 +3,21 @@ package cli
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
-	"golang.org/x/sync/errgroup"
 
-	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/prover"
 	"github.com/provetrace/provetrace/prover/backend"
-	"github.com/provetrace/provetrace/prover/backend/cpu"
-	"github.com/provetrace/provetrace/prover/backend/sim"
 	"github.com/provetrace/provetrace/prover/groth16"
 	"github.com/provetrace/provetrace/prover/porep"
 	"github.com/provetrace/provetrace/tracing"
 	"github.com/provetrace/provetrace/tracing/outfile"
-)
-
-// Of the jobs. Their ids are like Curio's, so that sectors have their numbers.
-const (
-	miner     = 1000
-	proofKind = "porep-c2"
-)
-
-// How long the last spans may take: to be written, to be sent, and to be sent
-// to an endpoint that has failed already or by a user who has interrupted.
-// Sending waits longer than an export does by default, so that the export's
-// own error is the one to be told.
-const (
-	writeWithin = time.Minute
-	sendWithin  = 15 * time.Second
-	hurryWithin = 2 * time.Second
 )
 
 // Command returns the prove command.
@@ -116,25 +93,6 @@ type proving struct {
 	failures  []error
 }
 
-// A sector is one that is to be proved.
-type sector struct {
-	job     prover.Job
-	begun   *begun
-	replica *porep.Replica // nil where proving is simulated
-
-	done   chan struct{} // closed when it is proved, or not
-	proofs []groth16.Proof
-	err    error // why it is not proved; set before done is closed
-	stored error // why its proofs are not written
-}
-
-func newSector(number uint64, s prover.Statement) *sector {
-	b := newBegun(s)
-	return &sector{job: prover.Job{ID: jobID(number), ProofKind: proofKind, Statement: b}, begun: b, done: make(chan struct{})}
-}
-
-func jobID(sector uint64) string { return fmt.Sprintf("porep-%d-%d", miner, sector) }
-
 // errInterrupted is why what was under way is abandoned.
 var errInterrupted = errors.New("interrupted")
 
@@ -171,173 +129,6 @@ func (o *options) prove(signalled context.Context, stdout, stderr *os.File) erro
 		return sentence(err)
 	}
 	return p.conclude(ctx, stdout)
-}
-
-// trace opens what the run is recorded in.
-func (p *proving) trace(ctx context.Context, stderr *os.File) (err error) {
-	exporting := p.endpoint != "" || p.jaeger != "" || os.Getenv("OTEL_TRACES_EXPORTER") == "otlp" ||
-		os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-	if exporting {
-		p.export, err = tracing.Setup(ctx, tracing.Options{Endpoint: p.endpoint, Protocol: p.protocol, Writer: stderr})
-		if err != nil {
-			return usageError{err} // of an option or a variable
-		}
-	}
-	p.file, err = tracing.Setup(ctx, tracing.Options{File: p.dir.spans(), Lossless: true, Also: p.export})
-	if err == nil {
-		name := p.options.journal
-		if name == "" {
-			name = p.dir.journal()
-		}
-		if p.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
-			err = fmt.Errorf("cannot write the journal to %s: %w", name, outfile.Cause(err))
-		}
-	}
-	if err != nil {
-		p.drop()
-	}
-	return err
-}
-
-// drop ends a recording of nothing, and leaves no file of it.
-func (p *proving) drop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for _, to := range []*tracing.Pipeline{p.file, p.export} {
-		if to != nil {
-			_, _ = to.Shutdown(ctx)
-		}
-	}
-	if p.journal != nil {
-		_ = p.journal.Close()
-		if p.options.journal == "" {
-			_ = os.Remove(p.journal.Name())
-		}
-	}
-}
-
-// prepare makes the sectors, and the backend that is to prove them.
-func (p *proving) prepare(ctx context.Context) (backend.Backend, prover.Options, error) {
-	po := prover.Options{
-		Mode: p.mode, SynthesisWorkers: p.synthesisWorkers, WorkersPerDevice: p.workersPerDevice,
-		Queue: p.queue, Memory: int64(p.memory),
-	}
-	if p.backend == backendSim {
-		return p.simulate(po)
-	}
-	return p.seal(ctx, po)
-}
-
-// simulate makes sectors for a backend that spends times.
-func (p *proving) simulate(po prover.Options) (backend.Backend, prover.Options, error) {
-	profile, err := sim.ProfileNamed(p.profile)
-	if err != nil {
-		return nil, po, err
-	}
-	po.InlineFinish = profile.InlineFinish
-	b, err := sim.New(sim.Options{Durations: profile.Durations(p.seed), Devices: p.devices, Scale: p.timeScale})
-	if err != nil {
-		return nil, po, err
-	}
-	for n := range p.options.sectors {
-		number := uint64(n + 1)
-		p.sectors = append(p.sectors, newSector(number, b.Statement(jobID(number), p.sizes.Partitions)))
-	}
-	return b, po, nil
-}
-
-// seal makes the circuit, its keys, and sealed sectors.
-func (p *proving) seal(ctx context.Context, po prover.Options) (backend.Backend, prover.Options, error) {
-	cores := runtime.GOMAXPROCS(0)
-	var err error
-	p.screen.stage(stage{doing: "writing down the circuit of a partition"})
-	if p.circuit, err = porep.NewCircuit(p.sizes); err != nil {
-		return nil, po, err
-	}
-	po.PartitionBytes = partitionBytes(p.circuit)
-	if err := p.checkMemory(po); err != nil {
-		return nil, po, err
-	}
-	keys, err := p.keyPair(ctx, cores)
-	if err != nil {
-		return nil, po, err
-	}
-	p.key = keys.verifying
-
-	workers := po.SynthesisWorkers
-	if workers == 0 && po.Mode == prover.Partition {
-		workers = cores
-	}
-	var seed [32]byte
-	binary.BigEndian.PutUint64(seed[24:], p.seed)
-	var sealed atomic.Int64
-	p.screen.stage(stage{doing: "sealing sectors", total: int64(p.options.sectors), done: sealed.Load})
-	p.sectors = make([]*sector, p.options.sectors)
-	seals, ctx := errgroup.WithContext(ctx)
-	seals.SetLimit(cores)
-	for n := range p.sectors {
-		seals.Go(func() error {
-			number := uint64(n + 1)
-			replica, err := p.sizes.Seal(ctx, porep.SectorID{Miner: miner, Number: number}, seed)
-			if err != nil {
-				return err
-			}
-			s := newSector(number, &statement{circuit: p.circuit, replica: replica, key: p.key, tasks: max(1, cores/max(1, workers))})
-			s.replica = replica
-			p.sectors[n] = s
-			sealed.Add(1)
-			return nil
-		})
-	}
-	if err := seals.Wait(); err != nil {
-		return nil, po, err
-	}
-	return cpu.New(keys.proving, cpu.Options{}), po, nil
-}
-
-// checkMemory sees whether the budget has room for what goes through the
-// pipeline in one piece.
-func (p *proving) checkMemory(po prover.Options) error {
-	need, what := po.PartitionBytes, "one partition takes"
-	if po.Mode == prover.Sector {
-		need *= int64(p.sizes.Partitions)
-		what = "a whole sector takes"
-	}
-	if po.Memory > 0 && po.Memory < need {
-		return usageError{fmt.Errorf("--memory of %v is less than the %v that %s: raise it", p.memory, byteSize(need), what)}
-	}
-	return nil
-}
-
-// keyPair returns the circuit's keys: those that are kept, else new ones.
-func (p *proving) keyPair(ctx context.Context, tasks int) (keys keyPair, err error) {
-	cache := keyCache{p.keys}
-	var noCache error
-	if p.keys == "" {
-		cache, noCache = userKeys()
-	}
-	sys := p.circuit.System()
-	if noCache == nil {
-		p.screen.stage(stage{doing: "reading the development keys"})
-		keys, err = cache.load(sys)
-		if err == nil {
-			return keys, nil
-		}
-		if !errors.Is(err, os.ErrNotExist) {
-			p.warn("%s: %v", cache.of(sys), err)
-		}
-	}
-	p.screen.stage(stage{doing: fmt.Sprintf("making development keys of %d constraints, once", sys.NumConstraints()), announce: true})
-	if keys.proving, keys.verifying, err = groth16.Setup(ctx, sys, nil, tasks); err != nil {
-		return keys, err
-	}
-	if noCache == nil {
-		noCache = cache.store(sys, keys)
-	}
-	if noCache != nil {
-		p.warn("%v", noCache)
-	}
-	return keys, nil
 }
 
 // warn tells of what does not keep the sectors from being proved.
@@ -492,40 +283,5 @@ func (p *proving) judge(ctx context.Context) {
 			p.failures = append(p.failures, s.stored)
 			break // of which the others are likely to be repetitions
 		}
-	}
-}
-
-// recorded reads the run back from its spans, so that what is told of it is
-// what report says of the file.
-func (p *proving) recorded(ctx context.Context) (*run.Run, error) {
-	logs, err := convert.Logs(ctx, []string{p.dir.spans()}, false, nil)
-	if err != nil {
-		return nil, err
-	}
-	for r, err := range convert.Read(ctx, logs[0], run.Options{}) {
-		return r, err
-	}
-	return nil, nil // it was interrupted before anything began
-}
-
-// send waits, but not for long, until the spans are where they are sent.
-func (p *proving) send(ctx context.Context, s *summary) {
-	if p.export == nil {
-		return
-	}
-	within := sendWithin
-	if p.export.Err() != nil || ctx.Err() != nil {
-		within = hurryWithin
-	}
-	if ctx.Err() != nil { // else an interrupt ends the waiting
-		ctx = context.WithoutCancel(ctx)
-	}
-	p.screen.stage(stage{doing: "sending the spans"})
-	send, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	delivery, err := p.export.Shutdown(send)
-	s.Spans.Sent, s.Spans.To = &delivery.Delivered, p.export.String()
-	if err != nil {
-		p.warn("%d of %d spans are not sent: %v", delivery.Ended-delivery.Delivered, delivery.Ended, err)
 	}
 }
