@@ -37,7 +37,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := execute(ctx, os.Args[1:], prove.Command(), convert.Command(), convert.ReportCommand(), convert.CompareCommand())
+	code := execute(ctx, os.Args[1:], prove.Command(), convert.Command(), convert.ReportCommand(), convert.CompareCommand(), convert.WhatIfCommand())
 	stop()
 	os.Exit(code)
 }
