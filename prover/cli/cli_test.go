@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -432,80 +431,34 @@ func TestOutputIsFull(t *testing.T) {
 	require.Contains(t, stderr.String(), "provetrace: cannot write the summary: no space is left: free some, or write elsewhere\n")
 }
 
-// TestKeys keeps keys, finds them again, and replaces those that cannot be used.
+// TestKeys makes keys once, replaces those that cannot be used, and does without
+// a place to keep them.
 func TestKeys(t *testing.T) {
 	dir := t.TempDir()
-	one := []string{"--sectors", "1", "--partitions", "1", "--nodes", "4", "--challenges", "1", "--keys", "keys"}
+	one := []string{"--sectors", "1", "--partitions", "1", "--nodes", "4", "--challenges", "1", "--keys"}
 	const made = "provetrace: making development keys of "
-	r := prove(t, dir, one)
+	r := prove(t, dir, one, []string{"keys"})
 	require.Zero(t, r.code, r.stderr)
 	require.Contains(t, r.stderr, made)
 	systems := names(t, filepath.Join(dir, "keys"))
 	require.Len(t, systems, 1)
-	kept := filepath.Join(dir, "keys", systems[0])
-	require.Equal(t, []string{"proving.key", "verifying.key"}, names(t, kept))
-	whole := map[string]string{}
-	for _, name := range names(t, kept) {
-		whole[name] = read(t, kept, name)
-	}
+	require.Equal(t, []string{"proving.key", "verifying.key"}, names(t, filepath.Join(dir, "keys", systems[0])))
 
-	r = prove(t, dir, one)
+	require.NoError(t, os.Truncate(filepath.Join(dir, "keys", systems[0], "proving.key"), 1000))
+	r = prove(t, dir, one, []string{"keys"})
 	require.Zero(t, r.code, r.stderr)
-	require.NotContains(t, r.stderr, made)
+	require.Len(t, r.warnings(), 1)
+	require.Contains(t, r.warnings()[0], "keys/"+systems[0]+": cannot use the proving key, so make the keys again: point ")
+	require.Contains(t, r.stderr, made)
 
-	other := filepath.Join(dir, "other")
-	r = prove(t, dir, one[:len(one)-1], []string{other})
+	r = prove(t, dir, one, []string{"keys"})
 	require.Zero(t, r.code, r.stderr)
-	for _, c := range []struct{ name, content, want string }{
-		{"proving.key", "", "cannot use the proving key, so make the keys again: its head: unexpected EOF"},
-		{"proving.key", whole["proving.key"][:5000], "cannot use the proving key, so make the keys again: point "},
-		{"proving.key", whole["proving.key"][:5000] + "x" + whole["proving.key"][5001:], "cannot use the proving key, so make the keys again: "},
-		{"proving.key", whole["proving.key"] + "x", "cannot use the proving key, so make the keys again: there is more after its end"},
-		{"verifying.key", whole["verifying.key"][:100], "cannot use the verifying key, so make the keys again: point 0: unexpected EOF"},
-		{"verifying.key", read(t, other, systems[0], "verifying.key"), "the proving and the verifying key are not of one setup, so make the keys again"},
-	} {
-		for name, content := range whole {
-			require.NoError(t, os.WriteFile(filepath.Join(kept, name), []byte(content), 0o600))
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(kept, c.name), []byte(c.content), 0o600))
-		r := prove(t, dir, one)
-		require.Zero(t, r.code, r.stderr)
-		require.Len(t, r.warnings(), 1)
-		require.Contains(t, r.warnings()[0], "keys/"+systems[0]+": "+c.want)
-		require.Contains(t, r.stderr, made)
-		r = prove(t, dir, one)
-		require.Zero(t, r.code, r.stderr)
-		require.NotContains(t, r.stderr, made)
-		require.Equal(t, systems, names(t, filepath.Join(dir, "keys")))
-	}
+	require.NotContains(t, r.stderr, "keys")
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
-	r = prove(t, dir, one[:len(one)-1], []string{"file/keys"})
+	r = prove(t, dir, one, []string{"file/keys"})
 	require.Zero(t, r.code, r.stderr)
 	require.Equal(t, "cannot keep the keys in file/keys, so that the next run makes them again: not a directory", r.warnings()[len(r.warnings())-1])
-}
-
-// TestKeysOfSeveralProcesses has processes make the keys of one system at once.
-func TestKeysOfSeveralProcesses(t *testing.T) {
-	dir := t.TempDir()
-	one := []string{"--sectors", "1", "--partitions", "1", "--nodes", "4", "--challenges", "1", "--keys", "keys"}
-	for range 2 { // first there are none, then such that cannot be used
-		var all sync.WaitGroup
-		results := make([]result, 4)
-		for i := range results {
-			all.Go(func() { results[i] = prove(t, dir, one) })
-		}
-		all.Wait()
-		for _, r := range results {
-			require.Zero(t, r.code, r.stderr)
-		}
-		systems := names(t, filepath.Join(dir, "keys"))
-		require.Len(t, systems, 1)
-		r := prove(t, dir, one)
-		require.Zero(t, r.code, r.stderr)
-		require.NotContains(t, r.stderr, "keys")
-		require.NoError(t, os.Truncate(filepath.Join(dir, "keys", systems[0], "proving.key"), 1000))
-	}
 }
 
 // TestEndpoint sends the spans too, to endpoints of all kinds.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,8 +183,8 @@ func (p *proving) feed(ctx context.Context, pipeline *prover.Pipeline, rec *trac
 		case <-s.begun.start:
 		case <-s.done:
 		}
-		if id := rec.RunContext().TraceID().String(); len(p.overviews) == 0 || p.overviews[len(p.overviews)-1] != id {
-			p.overviews = append(p.overviews, id)
+		if id := rec.RunContext().TraceID(); id.IsValid() && !slices.Contains(p.overviews, id.String()) {
+			p.overviews = append(p.overviews, id.String())
 		}
 	}
 	for _, s := range p.sectors {
