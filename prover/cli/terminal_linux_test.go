@@ -34,15 +34,15 @@ func onTerminal(t *testing.T, seen string, interrupt bool, args ...string) strin
 // TestProgress shows how far things are, and leaves nothing of it.
 func TestProgress(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
-	out := onTerminal(t, "", false, "--sectors", "1", "--partitions", "8", "--nodes", "64", "--challenges", "1", "--keys", keys)
-	for _, seen := range []string{" making development keys of ", "proving 0/1 sectors, device ", "% busy", "/8)"} {
+	out := onTerminal(t, "", false, "--sectors", "1", "--partitions", "4", "--nodes", "4", "--challenges", "1", "--keys", keys)
+	for _, seen := range []string{" making development keys of ", "proving 0/1 sectors, device ", "% busy", "/4)"} {
 		require.Contains(t, out, seen)
 	}
 	for frame := range strings.SplitSeq(out, "\r") {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.Trim(frame, " \n")), 80, "%q", frame)
 	}
 	lines := terminaltest.Shown(out)
-	require.Equal(t, "1 of 1 sectors proved on cpu, in 8 partitions each, and verified", lines[0])
+	require.Equal(t, "1 of 1 sectors proved on cpu, in 4 partitions each, and verified", lines[0])
 	for _, line := range lines {
 		require.NotContains(t, line, "proving ")
 		require.NotContains(t, line, "keys of ")
