@@ -46,8 +46,8 @@ func WhatIfCommand() *cobra.Command {
 		Long: `what-if replays the durations that a run measured through the pipeline's own
 scheduler, on simulated devices, under other settings, and prints the seconds per
 proof and the utilization that they would have given. The first rows are the run
-as it was, measured and predicted: no other prediction can be trusted further
-than these two agree.
+as it was, measured and predicted: no other prediction is more exact than these
+two agree.
 
 A LOG is what report takes. Each setting takes several values, and all their
 combinations are predicted, at most ` + strconv.Itoa(maxRows) + `; what is not given stays as it was. Without

@@ -51,7 +51,7 @@ func Trust(f *whatif.Forecast) string {
 	if off == nil {
 		return "Without a whole proof the predictions cannot be held against what the run did."
 	}
-	return fmt.Sprintf("For these settings the prediction is %.2f s a proof, %s off the %.2f s that were measured: the others can be trusted no further than that.",
+	return fmt.Sprintf("For these settings the prediction is %.2f s a proof, %s off the %.2f s that were measured. Others are no more exact, and less so the more they change.",
 		f.Own.Outcome.Rate(), strings.TrimLeft(fmt.Sprintf("%+.1f%%", 100**off), "+-"), f.Measured.Rate())
 }
 

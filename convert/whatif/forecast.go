@@ -51,6 +51,9 @@ func (w *Workload) Forecast(ctx context.Context, name string, all []Settings, te
 	f := &Forecast{Name: name, Measured: w.measured, Own: Prediction{Settings: w.settings}}
 	var others []Settings
 	for _, s := range all {
+		if err := w.Check(s); err != nil {
+			return nil, err
+		}
 		if !s.equal(w.settings) && !slices.ContainsFunc(others, s.equal) {
 			others = append(others, s)
 		}

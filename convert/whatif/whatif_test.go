@@ -337,6 +337,16 @@ func TestInterrupted(t *testing.T) {
 	cancel()
 	_, err := w.Predict(ctx, w.Settings())
 	require.ErrorIs(t, err, context.Canceled)
+
+	ctx, cancel = context.WithCancel(t.Context())
+	var all []Settings
+	for n := range 200 {
+		s := w.Settings()
+		s.SynthesisWorkers = 20 + n
+		all = append(all, s)
+	}
+	_, err = w.Forecast(ctx, "split", all, func(float64) { cancel() })
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // TestLongRun replays the first sectors of a long run.
