@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,19 +19,20 @@ import (
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/jaeger"
 )
 
 // A printer gives the account of a conversion on the way.
 type printer interface {
 	// run tells of a run that was converted under an id.
-	run(r *run.Run, id string, pages jaeger) error
+	run(r *run.Run, id string, pages jaegerPages) error
 	// end ends the account; to says where the spans went, failures what failed.
 	end(d tracing.Delivery, to string, failures []error) error
 }
 
-// A jaeger is where the pages of a Jaeger are, if anywhere.
-type jaeger struct {
-	url     string // or empty
+// jaegerPages are those of the Jaeger that the spans are looked at in, if any.
+type jaegerPages struct {
+	jaeger.UI
 	service string // base of the spans' services
 }
 
@@ -83,7 +83,7 @@ type sectorLink struct {
 	link
 }
 
-func newAccount(r *run.Run, id string, pages jaeger) account {
+func newAccount(r *run.Run, id string, pages jaegerPages) account {
 	a := account{
 		Name: r.Name, Run: id, Epoch: epochAccount{Time: r.Epoch.Time, Source: r.Epoch.Source},
 		Start: r.Time(max(r.First, 0)), End: r.Time(max(r.Last, 0)),
@@ -123,21 +123,17 @@ func newAccount(r *run.Run, id string, pages jaeger) account {
 	for part := range tracing.RunTraces(len(r.Sectors)) {
 		a.Overview = append(a.Overview, newLink(id, "", part+1, pages))
 	}
-	if pages.url != "" {
-		a.Search = pages.search(a.Start, a.End)
-	}
+	// Over the run's own time: a log of last month is not in the last hour.
+	a.Search = pages.Search(tracing.StagePipeline.ServiceName(pages.service), tracing.SpanSector, a.Start, a.End)
 	return a
 }
 
-func newLink(id, job string, attempt int, pages jaeger) link {
-	l := link{TraceID: tracing.TraceIDFor(id, job, attempt).String()}
-	if pages.url != "" {
-		l.URL = strings.TrimRight(pages.url, "/") + "/trace/" + l.TraceID
-	}
-	return l
+func newLink(id, job string, attempt int, pages jaegerPages) link {
+	trace := tracing.TraceIDFor(id, job, attempt).String()
+	return link{trace, pages.Trace(trace)}
 }
 
-func newSectorLink(id string, s *run.Sector, pages jaeger) sectorLink {
+func newSectorLink(id string, s *run.Sector, pages jaegerPages) sectorLink {
 	state := "finished"
 	switch s.State() {
 	case run.Failed:
@@ -149,20 +145,6 @@ func newSectorLink(id string, s *run.Sector, pages jaeger) sectorLink {
 	return sectorLink{s.Job, s.Attempt, state, reason, newLink(id, s.Job, s.Attempt, pages)}
 }
 
-// search returns the address of the search for the run's sectors, over the run's
-// own time: a log of last month is not in the last hour.
-func (j jaeger) search(start, end time.Time) string {
-	q := url.Values{
-		"service":   {tracing.StagePipeline.ServiceName(j.service)},
-		"operation": {tracing.SpanSector},
-		"lookback":  {"custom"},
-		"start":     {strconv.FormatInt(start.Add(-time.Second).UnixMicro(), 10)},
-		"end":       {strconv.FormatInt(end.Add(time.Second).UnixMicro(), 10)},
-		"limit":     {"200"},
-	}
-	return strings.TrimRight(j.url, "/") + "/search?" + q.Encode()
-}
-
 // A jsonPrinter gives the account as one JSON object, written as it comes, so
 // that it can be of any length.
 type jsonPrinter struct {
@@ -170,7 +152,7 @@ type jsonPrinter struct {
 	runs int
 }
 
-func (p *jsonPrinter) run(r *run.Run, id string, pages jaeger) error {
+func (p *jsonPrinter) run(r *run.Run, id string, pages jaegerPages) error {
 	w := bufio.NewWriter(p.w)
 	if p.runs == 0 {
 		w.WriteString(`{"runs":[`)
@@ -272,7 +254,7 @@ type textPrinter struct {
 // maxSectorLinks bounds the sectors whose traces the text names.
 const maxSectorLinks = 24
 
-func (p *textPrinter) run(r *run.Run, id string, pages jaeger) error {
+func (p *textPrinter) run(r *run.Run, id string, pages jaegerPages) error {
 	w := bufio.NewWriter(p.w)
 	if p.runs++; p.runs > 1 {
 		fmt.Fprintln(w)
@@ -390,7 +372,7 @@ func epochText(e epochAccount) string {
 }
 
 // traces tells where the run's traces are.
-func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaeger, a *account) {
+func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaegerPages, a *account) {
 	where := func(l link) string {
 		if l.URL != "" {
 			return l.URL

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -20,6 +19,7 @@ import (
 	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/tracing"
+	"github.com/provetrace/provetrace/tracing/jaeger"
 )
 
 // A conversion makes much garbage beside a model that is small for most logs:
@@ -53,6 +53,7 @@ type options struct {
 	protocol string
 	run      string
 	jaeger   string
+	ui       jaeger.UI // what jaeger says
 	format   string
 }
 
@@ -129,9 +130,9 @@ func (o *options) check(flags *pflag.FlagSet) error {
 		return fmt.Errorf("--format %q is neither text nor json", o.format)
 	}
 	if o.jaeger != "" {
-		u, err := url.Parse(o.jaeger)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-			return fmt.Errorf("--jaeger %q is not the URL of a page, such as http://localhost:16686", o.jaeger)
+		var err error
+		if o.ui, err = jaeger.Parse(o.jaeger); err != nil {
+			return fmt.Errorf("--jaeger %w", err)
 		}
 	}
 	return nil
@@ -256,7 +257,7 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 		}
 		// A run whose delivery failed is told of as well; why it failed is the
 		// pipeline's own error.
-		c.bar.aside(func() { c.fail(c.out.run(u, id, jaeger{c.jaeger, c.pipeline.ServiceName()})) })
+		c.bar.aside(func() { c.fail(c.out.run(u, id, jaegerPages{c.ui, c.pipeline.ServiceName()})) })
 		if c.pipeline.Err() != nil {
 			return nil
 		}

@@ -339,7 +339,7 @@ func (t *textReporter) run(r *run.Run, f *figures.Figures, s figures.Scope) erro
 	if t.runs++; t.runs > 1 {
 		fmt.Fprintln(w)
 	}
-	a := newAccount(r, "", jaeger{})
+	a := newAccount(r, "", jaegerPages{})
 	facts := textPrinter{width: t.width, perDevice: t.perDevice}
 	facts.facts(w, &a)
 	if len(r.Sectors) > 0 {
