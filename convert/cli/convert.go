@@ -30,10 +30,18 @@ const (
 	memoryLimit = 100 << 20 // bytes
 )
 
+// limited is when limitMemory last ended, and how long it took.
+var limited struct {
+	at   time.Time
+	took time.Duration
+}
+
 // limitMemory sets the soft limit for the model that is held at present: with
-// less room beside it, the collector would do nothing but run.
+// less room beside it, the collector would do nothing but run. It may be called
+// for each of very many runs, and then looks at few of them.
 func limitMemory() {
-	if os.Getenv("GOMEMLIMIT") != "" {
+	began := time.Now()
+	if os.Getenv("GOMEMLIMIT") != "" || began.Sub(limited.at) < 20*limited.took {
 		return
 	}
 	runtime.GC() // so that live is the model alone
@@ -41,6 +49,8 @@ func limitMemory() {
 	metrics.Read(live)
 	model := int64(live[0].Value.Uint64())
 	debug.SetMemoryLimit(max(memoryLimit, model+max(memoryLimit, model)/3))
+	limited.at = time.Now()
+	limited.took = limited.at.Sub(began)
 }
 
 // flushWithin bounds how long the last spans may take to be delivered.
