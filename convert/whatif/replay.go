@@ -24,6 +24,9 @@ func (w *Workload) Predict(ctx context.Context, s Settings) (Outcome, error) {
 	if err := w.Check(s); err != nil {
 		return Outcome{}, err
 	}
+	if w.longest(s) > longest {
+		return Outcome{}, fmt.Errorf("the steps add up to more than %.0f years, which no run took: look at the times of the log", longest.Hours()/24/365)
+	}
 	r := &replay{w: w, s: s, units: make(map[unit]*progress), finishing: make(map[int]int)}
 	var err error
 	r.Backend, err = sim.New(sim.Options{Durations: r.durations, Devices: s.Devices, Clock: &r.clock})
@@ -49,6 +52,28 @@ func (w *Workload) Predict(ctx context.Context, s Settings) (Outcome, error) {
 	}
 	r.times.workers = s.SynthesisWorkers
 	return r.times.outcome(), nil
+}
+
+// longest bounds what all steps take one after the other, far below what a
+// duration can hold.
+const longest = 1e9 * time.Second
+
+// longest returns what all steps take one after the other, or more.
+func (w *Workload) longest(s Settings) time.Duration {
+	slower := max(1, float64(s.SynthesisWorkers)/float64(w.settings.SynthesisWorkers))
+	for _, f := range s.Faster {
+		slower *= max(1, 1/f.By)
+	}
+	var sum float64
+	for _, j := range w.jobs {
+		for i := range j.parts {
+			p := &j.parts[i]
+			for _, d := range [...]time.Duration{total(p.steps.Synthesis), p.steps.Prepare, total(p.steps.Device), p.rest, total(p.steps.Finish)} {
+				sum += float64(d) * slower
+			}
+		}
+	}
+	return time.Duration(min(sum, math.MaxInt64/2))
 }
 
 // A replay is a run under other settings. As the pipeline's backend it sees each

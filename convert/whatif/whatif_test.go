@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -349,6 +351,17 @@ func TestInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// TestAbsurdTimes refuses what would not fit a duration.
+func TestAbsurdTimes(t *testing.T) {
+	w := workload(t, "standard")
+	w.jobs[0].parts[0].steps.Synthesis[0].Duration = 365 * 24 * time.Hour
+	s := w.Settings()
+	predict(t, w, s)
+	s.Faster = []Factor{{Synthesis, 0.01}}
+	_, err := w.Predict(t.Context(), s)
+	require.ErrorContains(t, err, "more than 32 years")
+}
+
 // TestLongRun replays the first sectors of a long run.
 func TestLongRun(t *testing.T) {
 	var l logged
@@ -426,6 +439,41 @@ func TestForecast(t *testing.T) {
 	five.Devices = 0
 	_, err = w.Forecast(t.Context(), "name", []Settings{five}, nil)
 	require.ErrorContains(t, err, "0 devices")
+}
+
+// FuzzPredict holds that no log makes a prediction panic or hang.
+func FuzzPredict(f *testing.F) {
+	for _, name := range fixtures {
+		b, err := os.ReadFile("../testdata/" + name + ".log")
+		require.NoError(f, err)
+		f.Add(b[:len(b)/4], uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, log []byte, vary uint8) {
+		for r, err := range run.Read(t.Context(), "log", run.Options{}, run.Source{Name: "log", Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(log)), nil
+		}}) {
+			if err != nil {
+				return
+			}
+			w, err := Measure(r)
+			if err != nil {
+				continue
+			}
+			s := w.Settings()
+			s.SynthesisWorkers = max(s.SynthesisWorkers*int(vary&7)/4, 1)
+			s.Devices += int(vary >> 3 & 3)
+			s.InlineFinish = s.InlineFinish != (vary>>5&1 == 1)
+			if vary>>6&1 == 1 {
+				s.Mode = prover.Sector
+			}
+			if w.Check(s) == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				_, err = w.Predict(ctx, s)
+				cancel()
+				require.NotErrorIs(t, err, context.DeadlineExceeded)
+			}
+		}
+	})
 }
 
 // BenchmarkPredict reports what replaying a partition takes.

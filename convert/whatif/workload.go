@@ -147,12 +147,14 @@ func (w *Workload) collect(r *run.Run) error {
 			if start := q.times[0]; start != run.Unknown && (j.start == run.Unknown || start < j.start) {
 				j.start = start
 			}
-			if q.proved {
-				proved++
-			}
 		}
 		if j.start == run.Unknown {
 			continue
+		}
+		for i := range j.parts {
+			if j.parts[i].proved {
+				proved++
+			}
 		}
 		j.first = total
 		total += len(j.parts)
