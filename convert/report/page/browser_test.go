@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/provetrace/provetrace/convert/figures"
+	"github.com/provetrace/provetrace/convert/run"
 )
 
 // picturesVariable names the directory that TestPictures writes to.
@@ -375,6 +379,72 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
+// TestBrowserScope compares what is drawn of a part of a run with its figures.
+func TestBrowserScope(t *testing.T) {
+	browser := startBrowser(t)
+	r := fixture(t, "failure.log")
+	chosen := r.Model.Sectors[slices.IndexFunc(r.Model.Sectors, func(s *run.Sector) bool { return s.Label() == "4202" })]
+	r = scoped(r, only(chosen))
+	first, last := chosen.Extent()
+	b := open(t, browser, 1400, 900, "light", r)
+	require.Contains(t, b.text(".scope"), "sector 4202 only")
+	require.Equal(t, 1, eval[int](b, `+document.querySelector(".pane").dataset.lanes`))
+	from, to := b.view()
+	require.InDelta(t, last-first, to-from, 0.04*float64(last-first))
+
+	proofs := r.Figures.GPUs[0].Proofs
+	require.Contains(t, b.text(".gpu"), fmt.Sprintf("%d proofs", proofs))
+	// The keys go through each of the devices' proofs.
+	b.do(chromedp.KeyEvent("3"), chromedp.Focus(`.lanes canvas`))
+	seen, others := make(map[string]bool), 0
+	for i := range 36 {
+		key := kb.ArrowRight
+		if i%9 == 0 {
+			b.do(chromedp.KeyEvent(kb.ArrowDown))
+			key = kb.Home
+		}
+		b.do(chromedp.KeyEvent(key))
+		said := b.text("#live")
+		if strings.HasPrefix(said, "gpu prove") && !seen[said] {
+			seen[said] = true
+			if strings.Contains(said, "not chosen") {
+				others++
+			}
+		}
+	}
+	require.Len(t, seen, proofs)
+	require.Positive(t, others)
+
+	from0, to0 := int64(60_000), int64(120_000)
+	w := scoped(fixture(t, "dual_worker_noisy.log"), figures.Scope{From: from0, To: to0})
+	b = open(t, browser, 1400, 900, "light", w)
+	require.Equal(t, "Only a part of the run: 1:00.000 to 2:00.000 of the run's clock", b.text(".scope"))
+	labels := strings.Fields(eval[string](b, `document.querySelector(".axis").dataset.labels`))
+	require.Equal(t, "1:00", labels[0])
+	require.Equal(t, "2:00", labels[len(labels)-1])
+	b.do(chromedp.Focus(`.lanes canvas`), chromedp.KeyEvent(kb.Home))
+	b.until(`live.textContent.includes("goes on before what is shown")`)
+}
+
+// TestBrowserClock reads times off the page of an engine that was up for a day.
+func TestBrowserClock(t *testing.T) {
+	browser := startBrowser(t)
+	const up = 86_400_000
+	log := fmt.Sprintf("TIMELINE,%d,SYNTH_START,a,partition=0\nTIMELINE,%d,SYNTH_END,a,partition=0,synth_ms=60000\n", up+5000, up+65_000)
+	r := read(t, "late.log", []byte(log))
+	b := open(t, browser, 390, 800, "light", r)
+	labels := eval[string](b, `document.querySelector(".axis").dataset.labels`)
+	require.Contains(t, labels, "24:00:30")
+	b.do(chromedp.Focus(`.lanes canvas`), chromedp.KeyEvent(kb.ArrowRight))
+	b.until(`live.textContent.includes("from 24:00:05.000; to 24:01:05.000; wall clock 2026-02-19 14:59:12.000 UTC")`)
+
+	b = open(t, browser, 1400, 900, "light", r, fixture(t, "standard.log"))
+	require.Contains(t, b.text(".foot"), "first synthesis")
+	require.Equal(t, "0:00", strings.Fields(eval[string](b, `document.querySelector(".axis").dataset.labels`))[0])
+	b.do(chromedp.Focus(`.lanes canvas`), chromedp.KeyEvent(kb.ArrowRight))
+	b.until(`live.textContent.includes("from 1st synthesis 0.000 s; run's clock 24:00:05.000 to 24:01:05.000")`)
+}
+
 func TestBrowserDark(t *testing.T) {
 	b := open(t, startBrowser(t), 390, 800, "dark", fixture(t, "standard.log"))
 	require.Equal(t, "dark", eval[string](b, `getComputedStyle(document.documentElement).colorScheme`))
@@ -517,6 +587,11 @@ func TestPictures(t *testing.T) {
 		{"compared-small-dark", 390, 800, "dark", "", []string{"standard.log", "dual_worker_noisy.log"}},
 		{"live-light", 1400, 900, "light", "", []string{""}},
 		{"live-gpus-dark", 1400, 900, "dark", "3", []string{""}},
+		{"sector-light", 1400, 900, "light", "", []string{"failure.log#4202"}},
+		{"sector-small-dark", 390, 800, "dark", "", []string{"failure.log#4202"}},
+		{"sector-gpus-light", 1400, 900, "light", "3", []string{"failure.log#4202"}},
+		{"window-light", 1400, 900, "light", "", []string{"dual_worker_noisy.log#window"}},
+		{"window-gpus-small", 390, 800, "light", "3", []string{"dual_worker_noisy.log#window"}},
 		{"three-light", 1400, 900, "light", "", []string{"dual_worker_noisy.log", "single_worker.log", "few_workers.log"}},
 	} {
 		var runs []Run
@@ -525,7 +600,14 @@ func TestPictures(t *testing.T) {
 				runs = append(runs, live(t))
 				continue
 			}
-			runs = append(runs, fixture(t, name))
+			log, part, scoping := strings.Cut(name, "#")
+			r := fixture(t, log)
+			if part == "window" {
+				r = scoped(r, figures.Scope{From: 60_000, To: 120_000})
+			} else if scoping {
+				r = scoped(r, only(r.Model.Sectors[slices.IndexFunc(r.Model.Sectors, func(s *run.Sector) bool { return s.Label() == part })]))
+			}
+			runs = append(runs, r)
 		}
 		b := open(t, browser, p.width, p.height, p.scheme, runs...)
 		for _, key := range p.keys {

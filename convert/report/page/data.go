@@ -59,8 +59,10 @@ func scaled(v, by float64) float64 {
 // A drawn tells how much of a run the page draws.
 type drawn struct {
 	sectors int   // that the page draws
-	of      int   // that are in the scope
-	origin  int64 // ms of the run's clock, the axis's 0
+	of      int   // that the scope has
+	began   int64 // ms of the run's clock: the first synthesis, or where the scope begins
+	others  bool  // the devices' work for sectors that the scope does not have is drawn
+	cut     bool  // but not all of it
 	places  map[attempt]int
 	inside  bool // phases inside proofs are known
 	checks  bool // and the proofs' own verification
@@ -170,28 +172,45 @@ func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 	m := r.Model
 	sectors := r.Scope.Sectors(m)
 	e.origin = origin(sectors, r)
-	d := drawn{of: len(sectors), origin: e.origin, places: make(map[attempt]int)}
+	d := drawn{of: len(sectors), began: max(e.origin, r.Scope.From), places: make(map[attempt]int)}
 
 	e.raw(`{"name":`)
 	e.value(report.Sanitize(m.Name))
 	e.raw(`,"mark":"` + mark + `","sectors":[`)
-	end, spans := e.origin, 0
-	for _, s := range sectors {
+	begin, end, spans, written := e.origin, e.origin, 0, 0
+	write := func(s *run.Sector) (room bool) {
 		if spans > maxSpans {
-			break
+			return false
 		}
-		if d.sectors > 0 {
+		if written > 0 {
 			e.raw(",")
 		}
-		n, last := e.sector(s)
+		written++
+		n, first, last := e.sector(s)
 		spans += n
-		end = max(end, last)
+		begin, end = min(begin, first), max(end, last)
+		return true
+	}
+	for _, s := range sectors {
+		if !write(s) {
+			break
+		}
 		d.places[attempt{s.Job, s.Attempt}] = d.sectors
 		d.sectors++
 		d.checks = d.checks || len(s.Checks) > 0
 	}
+	for _, s := range others(r) {
+		d.others = true
+		if d.cut = !write(s); d.cut {
+			break
+		}
+	}
+	begin, end = max(begin, r.Scope.From), min(end, r.Scope.Until())
+	end = max(begin, end)
 	d.inside = slices.ContainsFunc(e.names, func(name string) bool { return classOf(name) != inSynthesis })
-	e.raw(`],"idle":[`)
+	e.raw(`],"chosen":`)
+	e.ints(d.sectors)
+	e.raw(`,"idle":[`)
 	e.idle(r.Figures.GPUs, end)
 	e.raw(`],"devices":[`)
 	for i, dev := range m.Devices {
@@ -224,10 +243,31 @@ func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 	e.value(e.order)
 	e.raw(`,"epoch":`)
 	e.value(m.Time(e.origin).UnixMilli())
+	e.raw(`,"clock":`)
+	e.ints(int(e.origin))
+	e.raw(`,"begin":`)
+	e.at(begin)
 	e.raw(`,"end":`)
 	e.at(end)
 	e.raw("}")
 	return d
+}
+
+// others returns the sectors for which the devices and the synthesis workers
+// did what is in the figures, though the scope does not have the sectors.
+func others(r Run) []*run.Sector {
+	if r.Scope.Only == nil {
+		return nil
+	}
+	all := r.Scope
+	all.Only = nil
+	var in []*run.Sector
+	for _, s := range all.Sectors(r.Model) {
+		if !r.Scope.Has(s) {
+			in = append(in, s)
+		}
+	}
+	return in
 }
 
 // origin returns the first synthesis start, else the first time of all.
@@ -249,9 +289,12 @@ func origin(sectors []*run.Sector, r Run) int64 {
 	return first
 }
 
-// sector writes a sector, and returns the number of its spans and its last
-// time.
-func (e *encoder) sector(s *run.Sector) (spans int, last int64) {
+// sector writes a sector, and returns the number of its spans, its first time
+// and its last.
+func (e *encoder) sector(s *run.Sector) (spans int, first, last int64) {
+	if first = s.First(); first == run.Unknown {
+		first = e.origin
+	}
 	e.raw("[")
 	reason, _ := s.Failed()
 	e.ints(e.text(s.Label()), e.text(s.Job), e.textOr(s.ProofKind), s.Attempt, int(s.State()), e.textOr(reason))
@@ -259,16 +302,18 @@ func (e *encoder) sector(s *run.Sector) (spans int, last int64) {
 	if s.Admitted == run.Unknown {
 		e.raw("null")
 	} else {
-		e.at(max(s.Admitted/1000, 0))
+		admitted := max(s.Admitted/1000, 0)
+		e.at(admitted)
+		first = min(first, admitted)
 		spans++
 	}
 	e.raw(",[")
-	first := true
+	partitions := 0
 	for p := range s.Partitions() {
-		if !first {
+		if partitions > 0 {
 			e.raw(",")
 		}
-		first = false
+		partitions++
 		n, end := e.partition(s, &p)
 		spans += n
 		last = max(last, end)
@@ -283,7 +328,7 @@ func (e *encoder) sector(s *run.Sector) (spans int, last int64) {
 		last = max(last, check.End)
 	}
 	e.raw("]]")
-	return spans, last
+	return spans, first, last
 }
 
 // partition writes a partition. Each of its times is relative to the known one

@@ -26,12 +26,15 @@ type pageData struct {
 		Name    string
 		Mark    string
 		Sectors [][9]json.RawMessage
+		Chosen  int
 		Idle    [][4]int64
 		Devices [][2]int64
 		Curves  [][2]string
 		Phases  [][2]any
 		Strings []string
 		Epoch   int64
+		Clock   int64
+		Begin   int64
 		End     int64
 	}
 }
@@ -169,15 +172,39 @@ func TestSize(t *testing.T) {
 	require.Less(t, len(page), 5_000_000)
 }
 
+// scoped returns a run of which a scope selects a part.
+func scoped(r Run, s figures.Scope) Run {
+	return Run{Model: r.Model, Figures: figures.Within(r.Model, s), Scope: s}
+}
+
+// only selects a sector, and the time that it took.
+func only(s *run.Sector) figures.Scope {
+	first, last := s.Extent()
+	return figures.Scope{From: first, To: last, Only: func(o *run.Sector) bool { return o == s }}
+}
+
 func TestScope(t *testing.T) {
 	r := fixture(t, "dual_worker.log")
-	job := r.Model.Sectors[1].Job
-	r.Scope = figures.Scope{Only: func(s *run.Sector) bool { return s.Job == job }}
-	r.Figures = figures.Within(r.Model, r.Scope)
-	d := dataOf(t, written(t, r)).Runs[0]
-	require.Len(t, d.Sectors, 1)
-	require.Equal(t, job, d.Strings[as[int](t, d.Sectors[0][1])])
-	require.Equal(t, int64(0), as[[]int64](t, as[[][]json.RawMessage](t, d.Sectors[0][7])[0][10])[0], "the axis begins with it")
+	chosen := r.Model.Sectors[1]
+	first, last := chosen.Extent()
+	page := written(t, scoped(r, only(chosen)))
+	d := dataOf(t, page).Runs[0]
+	require.Equal(t, 1, d.Chosen)
+	require.Equal(t, chosen.Job, d.Strings[as[int](t, d.Sectors[0][1])])
+	require.Equal(t, [2]int64{first, last}, [2]int64{d.Clock + d.Begin, d.Clock + d.End})
+	overlapping := 0
+	for _, s := range r.Model.Sectors {
+		if from, to := s.Extent(); from <= last && to >= first {
+			overlapping++
+		}
+	}
+	require.Len(t, d.Sectors, overlapping, "the devices worked for the others, too")
+	require.Contains(t, page, "<bdi>sector "+chosen.Label()+" only, 36.109 s to 1:45.029 of the run")
+	require.Contains(t, page, "for other sectors</li>")
+
+	d = dataOf(t, written(t, scoped(r, figures.Scope{From: 120_000, To: 180_000}))).Runs[0]
+	require.Equal(t, len(d.Sectors), d.Chosen)
+	require.Equal(t, [2]int64{120_000, 180_000}, [2]int64{d.Clock + d.Begin, d.Clock + d.End})
 }
 
 // sparse are logs of what hardly is a run.

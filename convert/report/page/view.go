@@ -35,6 +35,7 @@ type view struct {
 	Checks   bool // and the proofs' own verification
 
 	Failed, Unfinished bool // some sector is
+	Others             bool // what was done for sectors that are not chosen is drawn too
 }
 
 // A runView is what stands beside one run.
@@ -42,6 +43,7 @@ type runView struct {
 	Mark        string
 	Name        string
 	About       string
+	Scope       string // of what the run is shown, where that is not all
 	Verdict     verdict
 	Cut         string // what the page does not draw
 	GPUs        []gpuRow
@@ -118,6 +120,7 @@ func newView(runs []Run, told []drawn) *view {
 		v.Runs = append(v.Runs, newRunView(r, told[i], i))
 		v.Inside = v.Inside || told[i].inside
 		v.Checks = v.Checks || told[i].checks
+		v.Others = v.Others || told[i].others
 		v.Failed = v.Failed || r.Figures.Failed > 0
 		v.Unfinished = v.Unfinished || r.Figures.Unfinished > 0
 		names = append(names, v.Runs[i].Name)
@@ -141,7 +144,7 @@ func newView(runs []Run, told []drawn) *view {
 
 func newRunView(r Run, d drawn, i int) runView {
 	f := r.Figures
-	v := runView{Mark: mark(i), Name: report.Sanitize(r.Model.Name), Verdict: verdictOf(f)}
+	v := runView{Mark: mark(i), Name: report.Sanitize(r.Model.Name), Scope: report.ScopeText(r.Model, r.Scope), Verdict: verdictOf(f)}
 	parts := []string{count(f.Sectors, "sector", "sectors")}
 	if f.Partitions > f.Sectors {
 		parts = append(parts, count(f.Partitions, "partition", "partitions"))
@@ -155,11 +158,14 @@ func newRunView(r Run, d drawn, i int) runView {
 	if len(f.ProofKinds) > 0 {
 		parts = append(parts, report.Sanitize(strings.Join(f.ProofKinds, ", ")))
 	}
-	parts = append(parts, r.Model.Time(d.origin).UTC().Format("2 Jan 2006, 15:04:05 UTC"))
+	parts = append(parts, r.Model.Time(d.began).UTC().Format("2 Jan 2006, 15:04:05 UTC"))
 	v.About = strings.Join(parts, " · ")
 	if d.sectors < d.of {
 		v.Cut = fmt.Sprintf("The waterfall shows the first %s of %s sectors: a page draws up to %s spans. The figures are of all.",
 			grouped(d.sectors), grouped(d.of), grouped(MaxSpans))
+	}
+	if d.cut {
+		v.Cut = strings.TrimSpace(v.Cut + " Some of what the GPUs did for other sectors is not drawn, either.")
 	}
 	for i := range f.GPUs {
 		v.GPUs = append(v.GPUs, newGPURow(&f.GPUs[i]))

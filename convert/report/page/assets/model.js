@@ -24,15 +24,20 @@ function decode(raw, number) {
   const run = {
     number, raw, name: raw.name, mark: raw.mark, strings: raw.strings, phases: raw.phases,
     devices: raw.devices, parts: [], partSector: [], partFrom: [], partTo: [], sectors: [],
-    first: 0, last: raw.end,
+    first: raw.begin, last: raw.end, cut: new Map(),
   };
   const kind = [], start = [], end = [], sector = [], part = [], detail = [];
+  // What lies outside of what is shown is left out; of what reaches out, the
+  // whole is kept to tell of.
   const add = (k, from, to, s, p, d) => {
-    kind.push(k); start.push(from); end.push(Math.max(from, to)); sector.push(s); part.push(p); detail.push(d);
+    to = Math.max(from, to);
+    const left = Math.max(from, run.first), right = Math.min(to, run.last);
+    if (left > right || (left === right && from < to)) return;
+    if (left > from || right < to) run.cut.set(kind.length, [from, to]);
+    kind.push(k); start.push(left); end.push(right); sector.push(s); part.push(p); detail.push(d);
   };
   const hasKernels = (rp) => rp[P.phases].some((phase, i) => i % 3 === 0 && raw.phases[phase][1] === 0);
   raw.sectors.forEach((rs, s) => {
-    const begin = kind.length;
     let first = Infinity, last = -Infinity;
     const firstPart = run.parts.length;
     for (const rp of rs[S.partitions]) {
@@ -63,18 +68,19 @@ function decode(raw, number) {
     }
     const checks = [];
     for (let i = 0; i < rs[S.checks].length; i += 2) {
-      checks.push(kind.length);
+      const at = kind.length;
       add(Kind.verify, rs[S.checks][i], rs[S.checks][i] + rs[S.checks][i + 1], s, -1, 0);
+      if (kind.length > at) checks.push(at);
       last = Math.max(last, rs[S.checks][i] + rs[S.checks][i + 1]);
     }
     let admission = -1;
     if (rs[S.admitted] !== null && rs[S.admitted] < first && first !== Infinity) {
-      admission = kind.length;
+      const at = kind.length;
       add(Kind.admission, rs[S.admitted], first, s, -1, 0);
+      if (kind.length > at) admission = at;
       first = rs[S.admitted];
     }
-    run.sectors.push({ begin, end: kind.length, first, last, firstPart, lastPart: run.parts.length, admission, checks });
-    if (first !== Infinity) run.first = Math.min(run.first, first);
+    run.sectors.push({ first: Math.max(first, run.first), last: Math.min(last, run.last), firstPart, lastPart: run.parts.length, admission, checks });
   });
   run.idleFrom = kind.length;
   raw.idle.forEach(([device, from, length], i) => add(Kind.idle, from, from + length, -1, device, i));
@@ -143,12 +149,22 @@ function layersOf(run, parts, wanted) {
   return layers;
 }
 
+// shown reports whether some of a partition's time is in what is shown.
+function shown(run, p) {
+  const t = run.parts[p][P.times].filter((x) => x !== null);
+  return !t.length || (Math.min(...t) <= run.last && Math.max(...t) >= run.first);
+}
+
+// isOther reports whether a span is of a sector that was not chosen: it is
+// there for what it did to the devices.
+const isOther = (run, span) => run.sector[span] >= run.raw.chosen;
+
 // pack puts partitions into as few rows as their spans allow without overlap.
 function pack(run, parts, extent) {
   const withExtent = [];
   for (const p of parts) {
     const e = extent(p);
-    if (e) withExtent.push([p, e[0], e[1]]);
+    if (e && e[0] <= run.last && e[1] >= run.first) withExtent.push([p, e[0], e[1]]);
   }
   withExtent.sort((a, b) => a[1] - b[1]);
   const rows = [], ends = [];
@@ -175,10 +191,10 @@ function proofExtent(run) {
 // lanesOf arranges a run's spans.
 const lanesOf = {
   sector(run) {
-    return run.sectors.map((s, i) => {
+    return run.sectors.slice(0, run.raw.chosen).map((s, i) => {
       const rs = run.raw.sectors[i];
       const parts = [];
-      for (let p = s.firstPart; p < s.lastPart; p++) parts.push(p);
+      for (let p = s.firstPart; p < s.lastPart; p++) if (shown(run, p)) parts.push(p);
       const rows = parts.length <= maxRows ? parts.map((p) => [p]) : pack(run, parts, (p) => {
         const t = run.parts[p][P.times].filter((x) => x !== null);
         return t.length ? [t[0], t[t.length - 1]] : null;
@@ -253,7 +269,7 @@ function groups(run, number, among) {
   const found = new Map();
   for (const p of among ?? run.parts.keys()) {
     const n = number(run.parts[p]);
-    if (n < 0 && run.parts[p][P.times][T.gpuStart] === null) continue;
+    if ((n < 0 && run.parts[p][P.times][T.gpuStart] === null) || !shown(run, p)) continue;
     if (!found.has(n)) found.set(n, []);
     found.get(n).push(p);
   }
@@ -273,7 +289,9 @@ function curvesOf(run, parts) {
     for (const p of parts) {
       const rp = run.parts[p], t = rp[P.times], v = rp[P.samples]?.[c];
       if (v === undefined || v === null || t[T.gpuStart] === null || t[T.gpuEnd] === null) continue;
-      points.push([t[T.gpuStart], t[T.gpuEnd], v]);
+      const from = Math.max(t[T.gpuStart], run.first), to = Math.min(t[T.gpuEnd], run.last);
+      if (from > to) continue;
+      points.push([from, to, v]);
       top = Math.max(top, v);
     }
     points.sort((a, b) => a[0] - b[0]);
@@ -291,8 +309,10 @@ function formatMS(ms) {
   return sign + (s / 3600).toFixed(1) + " h";
 }
 
-// formatAt writes a time of the axis, precise to a step.
+// formatAt writes a time, precise to a step. Hours go on counting, as in the
+// text report, which options take again; where steps are days, it is those.
 function formatAt(ms, step) {
+  if (step >= 864e5 && ms % 864e5 === 0) return ms / 864e5 + " d";
   const sign = ms < 0 ? "−" : "", t = Math.abs(ms);
   const digits = step >= 1000 ? 0 : step >= 100 ? 1 : step >= 10 ? 2 : 3;
   const s = t / 1000;

@@ -12,7 +12,7 @@ function formatValue(v, unit) {
 // describe tells of a span: elements to show, and a text to read out. All of
 // it is set as text, never as markup.
 function describe(run, span, several) {
-  const k = run.kind[span], from = run.start[span], to = run.end[span];
+  const k = run.kind[span], [from, to] = run.cut.get(span) ?? [run.start[span], run.end[span]];
   const facts = [];
   const fact = (name, value) => { if (value !== undefined && value !== null && value !== "") facts.push([name, String(value)]); };
   const titles = {
@@ -26,6 +26,7 @@ function describe(run, span, several) {
     fact("sector", run.strings[s[S.label]] + (s[S.attempt] > 1 ? ", attempt " + s[S.attempt] : ""));
     if (s[S.job] !== s[S.label]) fact("job", run.strings[s[S.job]]);
     if (s[S.kind] >= 0) fact("proof", run.strings[s[S.kind]]);
+    if (isOther(run, span)) fact("not chosen", "shown for what the GPUs did");
     if (s[S.failure] >= 0) fact("failed", run.strings[s[S.failure]]);
   }
   if (k === Kind.idle) {
@@ -51,8 +52,12 @@ function describe(run, span, several) {
     fact("state", ["", "failed", "skipped, since its sector had failed", "incomplete"][rp[P.state]]);
     if (rp[P.failure] >= 0) fact("reason", run.strings[rp[P.failure]]);
   }
-  fact("from", formatAt(from, 1) + (run.raw.epoch ? " · " + wallClock(run.raw.epoch + from) : ""));
-  fact("to", formatAt(to, 1));
+  if (several) fact("from 1st synthesis", formatAt(from, 1));
+  const clock = run.raw.clock;
+  fact(several ? "run's clock" : "from", formatAt(clock + from, 1) + (several ? " to " + formatAt(clock + to, 1) : ""));
+  if (!several) fact("to", formatAt(clock + to, 1));
+  if (run.raw.epoch) fact("wall clock", wallClock(run.raw.epoch + from));
+  fact("goes on", [from < run.start[span] && "before", to > run.end[span] && "after"].filter(Boolean).join(" and ") + (run.cut.has(span) ? " what is shown" : ""));
 
   const heading = document.createElement("strong");
   heading.textContent = title;
@@ -71,7 +76,7 @@ function describe(run, span, several) {
 
 function wallClock(ms) {
   const d = new Date(ms);
-  return Number.isNaN(d.getTime()) ? "" : d.toISOString().slice(11, 23) + " UTC";
+  return Number.isNaN(d.getTime()) ? "" : d.toISOString().slice(0, 23).replace("T", " ") + " UTC";
 }
 
 function start() {
@@ -117,7 +122,7 @@ function start() {
     hits = [];
     at = -1;
     if (text) {
-      runs.forEach((run, r) => run.raw.sectors.forEach((s, i) => {
+      runs.forEach((run, r) => run.raw.sectors.slice(0, run.raw.chosen).forEach((s, i) => {
         const names = [run.strings[s[S.label]], run.strings[s[S.job]]];
         if (names.some((name) => name.toLowerCase().includes(text))) { matches[r].add(i); hits.push([r, i]); }
       }));

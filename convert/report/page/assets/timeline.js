@@ -11,7 +11,10 @@ class Timeline {
     this.axis = stage.querySelector(".axis");
     this.tip = document.getElementById("tip");
     this.live = document.getElementById("live");
-    const first = Math.min(...runs.map((r) => r.first)), last = Math.max(...runs.map((r) => r.last), 1);
+    // A run alone is drawn by its own clock; several by the time since their
+    // first syntheses, which the data counts from.
+    this.clock = runs.length > 1 ? 0 : runs[0].raw.clock;
+    const first = Math.min(...runs.map((r) => r.first)), last = Math.max(...runs.map((r) => r.last), first + 1);
     const margin = Math.max((last - first) * 0.015, 1);
     this.full = { from: first - margin, to: last + margin };
     this.view = { ...this.full };
@@ -113,7 +116,9 @@ class Timeline {
     this.pending = null;
     this.stage.dataset.from = Math.round(this.view.from);
     this.stage.dataset.to = Math.round(this.view.to);
-    this.step = stepFor(this.view.to - this.view.from, this.plot, this.narrow ? 60 : 84);
+    const extent = this.view.to - this.view.from, longest = (step) => formatAt(this.view.to + this.clock, step).length;
+    this.step = stepFor(extent, this.plot, this.narrow ? 60 : 84);
+    this.step = stepFor(extent, this.plot, Math.max(this.narrow ? 60 : 84, 6.5 * longest(this.step) + 14));
     this.drawOverview();
     this.drawAxis();
     for (const p of this.panes) p.draw();
@@ -121,7 +126,8 @@ class Timeline {
 
   ticks() {
     const ticks = [];
-    for (let t = Math.ceil(this.view.from / this.step) * this.step; t <= this.view.to; t += this.step) ticks.push(t);
+    const first = Math.ceil((this.view.from + this.clock) / this.step) * this.step - this.clock;
+    for (let t = first; t <= this.view.to; t += this.step) ticks.push(t);
     return ticks;
   }
 
@@ -129,21 +135,32 @@ class Timeline {
     const { ctx, h } = prepare(this.axis, this.width), th = this.theme;
     ctx.font = "11px " + th.font;
     ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    ctx.fillStyle = th.muted;
+    const about = this.runs.length < 2 ? "run's clock" : this.narrow ? "from 1st synth." : "from 1st synthesis";
+    ctx.font = "10px " + th.font;
+    ctx.fillText(about, 2, h / 2 - 1);
+    const free = 2 + ctx.measureText(about).width + 4;
+    ctx.font = "11px " + th.font;
     ctx.textAlign = "center";
+    const labels = [];
     for (const t of this.ticks()) {
       const x = Math.round(this.x(t)) + 0.5;
       ctx.fillStyle = th.line;
       ctx.fillRect(x - 0.5, h - 5, 1, 5);
       ctx.fillStyle = th.muted;
-      const label = formatAt(t, this.step), half = ctx.measureText(label).width / 2;
-      if (x - half > this.gutter - 20 && x + half < this.width) ctx.fillText(label, x, h / 2 - 1);
+      const label = formatAt(t + this.clock, this.step), half = ctx.measureText(label).width / 2;
+      if (x - half < free || x + half > this.width) continue;
+      ctx.fillText(label, x, h / 2 - 1);
+      labels.push(label);
     }
+    this.axis.dataset.labels = labels.join(" ");
     if (this.cursor !== null) this.flag(ctx, this.x(this.cursor), h);
     if (this.brush?.canvas === this.axis) this.paintBrush(ctx, this.brush, h);
   }
 
   flag(ctx, x, h) {
-    const th = this.theme, label = formatAt(this.cursor, Math.max(1, this.step / 20));
+    const th = this.theme, label = formatAt(this.cursor + this.clock, Math.max(1, this.step / 20));
     const w = ctx.measureText(label).width + 12, left = Math.min(Math.max(x - w / 2, 0), this.width - w);
     ctx.fillStyle = th.ink;
     ctx.beginPath();
@@ -331,7 +348,7 @@ class Pane {
 
   summary(mode) {
     const names = { sector: "sectors", worker: "GPU workers", device: "GPUs", synthesis: "synthesis workers" };
-    return `Waterfall of ${this.run.name}: ${this.lanes.length} lanes by ${names[mode]}, ${formatMS(this.run.last)} in all. ` +
+    return `Waterfall of ${this.run.name}: ${this.lanes.length} lanes by ${names[mode]}, ${formatMS(this.run.last - this.run.first)} in all. ` +
       "Arrow keys go from span to span.";
   }
 
@@ -470,7 +487,7 @@ class Pane {
     const tl = this.timeline, run = this.run, { from, to } = view;
     const { gutter, plot, matching } = tl, scale = plot / (to - from), r = window.devicePixelRatio || 1;
     const matches = tl.matches[run.number];
-    const opacity = (i) => (matching && !plain && run.sector[i] >= 0 && !matches.has(run.sector[i]) ? 0.16 : 1);
+    const opacity = (i) => (isOther(run, i) ? 0.35 : 1) * (matching && !plain && run.sector[i] >= 0 && !matches.has(run.sector[i]) ? 0.16 : 1);
     const paint = (i, x, w) => {
       const k = run.kind[i];
       paintSpan(ctx, tl.theme, k, k === Kind.device ? run.shades[run.detail[i]] : plain ? 0 : run.detail[i], x, top, w, h);
@@ -509,10 +526,30 @@ class Pane {
       const left = Math.round(x0 * r) / r, right = Math.max(Math.round(x1 * r) / r, left + 1);
       ctx.globalAlpha = opacity(i);
       paint(i, left, right - left);
+      if (!plain && run.cut.has(i)) this.paintCut(ctx, i, left, right, top, h);
       if (!plain) this.caption(ctx, i, left, right, top, h);
     }
     flush();
     ctx.globalAlpha = 1;
+  }
+
+  // paintCut marks with an arrow where a span goes on outside of what is shown.
+  paintCut(ctx, i, left, right, top, h) {
+    const run = this.run, [from, to] = run.cut.get(i), size = Math.min(h / 2, 5);
+    if (h < 4 || right - left < 2 * size) return;
+    const middle = top + h / 2;
+    const arrow = (x, way) => {
+      for (const [color, by] of [[this.timeline.theme.panel, size + 2], [this.timeline.theme.ink, size]]) {
+        ctx.fillStyle = color;
+        ctx.beginPath();
+        ctx.moveTo(x, middle);
+        ctx.lineTo(x - way * by, middle - by);
+        ctx.lineTo(x - way * by, middle + by);
+        ctx.fill();
+      }
+    };
+    if (from < run.start[i]) arrow(left, -1);
+    if (to > run.end[i]) arrow(right, 1);
   }
 
   // caption names a span that has room for it: a phase, a gap or, where the
@@ -565,6 +602,7 @@ class Pane {
     }
     for (const p of row.marks) {
       const t = run.parts[p][P.times], at = Math.max(...t.slice(0, T.until).filter((v) => v !== null));
+      if (at > run.last) continue;
       const x = tl.x(at);
       if (x < tl.gutter - 8 || x > tl.width) continue;
       (run.parts[p][P.state] === State.failed ? paintFailure : paintSkipped)(ctx, tl.theme, x, top, h);
