@@ -7,7 +7,12 @@
 // workers; one for the synthesis workers; and one for each sector, with a track
 // for each partition. Flows lead from a synthesis to its proof. Counters tell
 // how many syntheses run, how many partitions wait for a GPU and what the
-// devices' sensors measured. Times are those of the run's clock.
+// devices' sensors measured. Times are those of the run's clock, whose 0 is at
+// ts 0.
+//
+// Of a part of a run, what reaches out of it is cut at its ends. What devices
+// and synthesis workers did in it for sectors that are not selected is there
+// too, since the figures are of all that they did; its slices are grey.
 package perfetto
 
 import (
@@ -51,7 +56,13 @@ const (
 // Write writes what a scope selects of a run. The figures are those of the
 // scope.
 func Write(w io.Writer, m *run.Run, f *figures.Figures, scope figures.Scope) error {
-	t := trace{out: newWriter(w), model: m, sectors: scope.Sectors(m)}
+	t := trace{out: newWriter(w), model: m, scope: scope, sectors: scope.Sectors(m)}
+	t.all = t.sectors
+	if scope.Only != nil {
+		everyone := scope
+		everyone.Only = nil
+		t.all = append(slices.Clip(t.sectors), slices.DeleteFunc(slices.Clone(everyone.Sectors(m)), scope.Has)...)
+	}
 	t.write(f)
 	if err := t.out.close(); err != nil {
 		return fmt.Errorf("write the trace of %s: %w", m.Name, err)
@@ -63,9 +74,11 @@ func Write(w io.Writer, m *run.Run, f *figures.Figures, scope figures.Scope) err
 type trace struct {
 	out     *writer
 	model   *run.Run
-	sectors []*run.Sector
-	units   []unit // the partitions, numbered through the sectors
-	proofs  []int  // numbers of the units that were proved, in the order of their starts
+	scope   figures.Scope
+	sectors []*run.Sector // selected
+	all     []*run.Sector // and the others for which something was done
+	units   []unit        // the partitions, numbered through the sectors
+	proofs  []int         // numbers of the units that were proved, in the order of their starts
 	kernels []kernel
 	tracks  int // so far
 }
@@ -84,6 +97,7 @@ type unit struct {
 	device, worker   int    // or Unknown
 	on, by           *track // of the synthesis, and of the worker
 	telemetry        *run.Telemetry
+	other            bool // of a sector that is not selected
 }
 
 // A stretch is a stretch of time in ms, if it is known.
@@ -92,8 +106,28 @@ type stretch struct {
 	known      bool
 }
 
-func between(p *run.Partition, from, to run.Boundary) stretch {
-	return stretch{p.Times[from], p.Times[to], p.Known(from) && p.Known(to)}
+// between returns what the scope has of a phase.
+func (t *trace) between(p *run.Partition, from, to run.Boundary) stretch {
+	return t.cut(stretch{p.Times[from], p.Times[to], p.Known(from) && p.Known(to)})
+}
+
+// cut cuts a stretch at the scope's ends. What then takes no time, and did
+// before, is not known.
+func (t *trace) cut(s stretch) stretch {
+	in := stretch{max(s.start, t.scope.From), min(s.end, t.scope.Until()), s.known}
+	in.known = s.known && (in.start < in.end || in.start == in.end && s.start == s.end)
+	return in
+}
+
+// cutEnds says which ends of a stretch the scope has cut.
+func (t *trace) cutEnds(a args, start, end int64) args {
+	if start < t.scope.From {
+		a = append(a, arg{"goes on before", t.scope.From - start})
+	}
+	if end > t.scope.Until() {
+		a = append(a, arg{"goes on after", end - t.scope.Until()})
+	}
+	return a
 }
 
 // A track is a row of slices, which have to lie inside each other or apart.
@@ -126,11 +160,11 @@ func (t *trace) place(among *[]*track, s stretch, pid int, name string) *track {
 func (t *trace) survey() {
 	var syntheses []int
 	inferred := true // no synthesis worker is known
-	for _, s := range t.sectors {
+	for i, s := range t.all {
 		for p := range s.Partitions() {
 			u := unit{
-				synthesis: between(&p, run.SynthStart, run.SynthEnd), proof: between(&p, run.GPUStart, run.GPUEnd),
-				synthesizer: p.SynthesisWorker, device: p.Device, worker: p.Worker, telemetry: p.Telemetry,
+				synthesis: t.between(&p, run.SynthStart, run.SynthEnd), proof: t.between(&p, run.GPUStart, run.GPUEnd),
+				synthesizer: p.SynthesisWorker, device: p.Device, worker: p.Worker, telemetry: p.Telemetry, other: i >= len(t.sectors),
 			}
 			n := len(t.units)
 			t.units = append(t.units, u)
@@ -172,15 +206,17 @@ func (t *trace) survey() {
 }
 
 func (t *trace) write(f *figures.Figures) {
-	t.out.open(t.model)
+	t.out.open(t.model, report.ScopeText(t.model, t.scope))
 	t.processes()
 	t.survey()
 	if slices.ContainsFunc(t.proofs, func(n int) bool { return pidOfDevice(t.units[n].device) == pidUnknownDevice }) {
 		t.process(pidUnknownDevice, "GPU ?")
 	}
 	n := 0
-	for i, s := range t.sectors {
-		t.sector(pidSectors+i, s)
+	for i, s := range t.all {
+		if i < len(t.sectors) {
+			t.sector(pidSectors+i, s)
+		}
 		for p := range s.Partitions() {
 			t.partition(pidSectors+i, n, s, &p)
 			n++
@@ -256,28 +292,41 @@ func (t *trace) sector(pid int, s *run.Sector) {
 	for _, check := range s.Checks {
 		last = max(last, check.End)
 	}
-	t.out.slice(pid, tidSector, catPipeline, tracing.SpanSector, stretch{start, last, true}, a)
+	t.slice(pid, tidSector, catPipeline, tracing.SpanSector, stretch{start, last, true}, a)
 	if start < first {
-		t.out.slice(pid, tidSector, catQueue, tracing.SpanAdmissionWait, stretch{start, first, true}, nil)
+		t.slice(pid, tidSector, catQueue, tracing.SpanAdmissionWait, stretch{start, first, true}, nil)
 	}
 	free := first
 	for _, check := range s.Checks {
 		if check.Start >= free {
-			t.out.slice(pid, tidSector, catPipeline, tracing.SpanVerify, stretch{check.Start, check.End, true}, nil)
+			t.slice(pid, tidSector, catPipeline, tracing.SpanVerify, stretch{check.Start, check.End, true}, nil)
 			free = check.End
 		}
 	}
 }
 
+// slice writes what the scope has of a stretch.
+func (t *trace) slice(pid, tid int, category, name string, s stretch, a args) {
+	if in := t.cut(s); in.known {
+		t.out.slice(pid, tid, category, name, in, t.cutEnds(a, s.start, s.end))
+	}
+}
+
 // partition writes a partition on its own track, on that of its synthesis and
-// on that of its worker.
+// on that of its worker; one of another sector has no track of its own.
 func (t *trace) partition(pid, n int, s *run.Sector, p *run.Partition) {
 	u := &t.units[n]
+	t.out.grey = u.other
 	own := &track{pid: pid, tid: tidPartitions + 1 + p.Index, name: "whole sector"}
 	if p.Index >= 0 {
 		own.name = "partition " + strconv.Itoa(p.Index)
 	}
-	t.out.thread(pid, own.tid, own.name, own.tid)
+	tracks := []*track{own}
+	if u.other {
+		tracks = nil
+	} else {
+		t.out.thread(pid, own.tid, own.name, own.tid)
+	}
 	who := args{{tracing.JobID, s.Job}}
 	if p.Index >= 0 {
 		who = append(who, arg{tracing.PartitionIndex, p.Index})
@@ -286,32 +335,38 @@ func (t *trace) partition(pid, n int, s *run.Sector, p *run.Partition) {
 	if u.synthesis.known {
 		a := ends(who, p, run.SynthStart, run.SynthEnd)
 		a = a.known(tracing.ReportedDuration, p.SynthMS).known(tracing.SynthesisWorker, int64(p.SynthesisWorker))
-		for _, tr := range [...]*track{own, u.on} {
+		a = t.cutEnds(a, p.Times[run.SynthStart], p.Times[run.SynthEnd])
+		for _, tr := range append(tracks, u.on) {
 			t.out.slice(tr.pid, tr.tid, catSynthesis, tracing.SpanSynthesis, u.synthesis, a)
 			t.inside(tr, catSynthesis, u.synthesis, p.SynthesisPhases())
 		}
 	}
-	if wait := between(p, run.Queued, run.PickedUp); wait.known && wait.end > wait.start {
+	if wait := t.between(p, run.Queued, run.PickedUp); wait.known && wait.end > wait.start && !u.other {
 		a := ends(who, p, run.Queued, run.PickedUp).known(tracing.QueueDepth, int64(p.QueueDepth))
+		a = t.cutEnds(a, p.Times[run.Queued], p.Times[run.PickedUp])
 		t.out.slice(pid, own.tid, catQueue, tracing.SpanQueueWait, wait, a)
 	}
 	if u.proof.known {
 		a := ends(who, p, run.GPUStart, run.GPUEnd)
 		a = a.known(tracing.ReportedDuration, p.GPUMS).known(tracing.GPUWorker, int64(p.Worker)).known(tracing.DeviceOrdinal, int64(p.Device))
-		for _, tr := range [...]*track{own, u.by} {
+		a = t.cutEnds(a, p.Times[run.GPUStart], p.Times[run.GPUEnd])
+		for _, tr := range append(tracks, u.by) {
 			t.out.slice(tr.pid, tr.tid, catGPU, tracing.SpanProve, u.proof, a)
 			t.inside(tr, catGPU, u.proof, p.Phases())
 		}
 		for ph := range p.Phases() {
-			if figures.OnDevice(ph.Name) && ph.End > ph.Start {
-				t.kernels = append(t.kernels, kernel{stretch{ph.Start, ph.End, true}, ph.Name, n})
+			if in := t.cut(stretch{ph.Start, ph.End, figures.OnDevice(ph.Name) && ph.End > ph.Start}); in.known {
+				t.kernels = append(t.kernels, kernel{in, ph.Name, n})
 			}
 		}
 		if u.synthesis.known {
 			t.out.flow(n, u.on, u.synthesis, u.by, u.proof)
 		}
 	}
-	t.outcome(own, s, p)
+	if !u.other {
+		t.outcome(own, s, p)
+	}
+	t.out.grey = false
 }
 
 // inside writes the parts of a slice into it. What overlaps with another part
@@ -357,13 +412,14 @@ func (t *trace) outcome(own *track, s *run.Sector, p *run.Partition) {
 	if last == run.Unknown {
 		return
 	}
-	switch p.State {
-	case run.Failed:
+	isIn := last >= t.scope.From && last <= t.scope.Until()
+	switch {
+	case p.State == run.Failed && isIn:
 		t.out.instant(own, "failed", last, args{{"reason", cmp.Or(p.Failure, "unknown")}})
-	case run.Skipped:
+	case p.State == run.Skipped && isIn:
 		t.out.instant(own, "skipped", last, nil)
-	case run.Incomplete:
-		t.out.slice(own.pid, own.tid, catPipeline, "unfinished", stretch{last, s.EndOf(p), true}, args{{tracing.Unfinished, true}})
+	case p.State == run.Incomplete:
+		t.slice(own.pid, own.tid, catPipeline, "unfinished", stretch{last, s.EndOf(p), true}, args{{tracing.Unfinished, true}})
 	}
 }
 
@@ -379,8 +435,10 @@ func (t *trace) devices(f *figures.Figures) {
 			on[pid] = &[]*track{{pid: pid, tid: tidDevice}}
 		}
 		tr := t.place(on[pid], k.stretch, pid, "device")
+		t.out.grey = u.other
 		t.out.slice(tr.pid, tr.tid, catGPU, k.name, k.stretch, args{{"track", u.by.name}})
 	}
+	t.out.grey = false
 	kernels := make(map[int]bool)
 	for i := range f.GPUs {
 		g := &f.GPUs[i]
@@ -423,12 +481,12 @@ func (t *trace) devices(f *figures.Figures) {
 func (t *trace) load() {
 	var syntheses, waits []step
 	n := 0
-	for _, s := range t.sectors {
+	for _, s := range t.all {
 		for p := range s.Partitions() {
 			if in := t.units[n].synthesis; in.known {
 				syntheses = append(syntheses, step{in.start, 1}, step{in.end, -1})
 			}
-			if in := between(&p, run.Queued, run.PickedUp); in.known {
+			if in := t.between(&p, run.Queued, run.PickedUp); in.known {
 				waits = append(waits, step{in.start, 1}, step{in.end, -1})
 			}
 			n++

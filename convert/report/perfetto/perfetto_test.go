@@ -62,6 +62,8 @@ type event struct {
 	ID   *int
 	Bp   string
 	S    string
+
+	CName string
 }
 
 func (e *event) end() float64 { return *e.Ts + *e.Dur }
@@ -285,12 +287,49 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
+// TestScope compares what is written of a part of a run with its figures.
 func TestScope(t *testing.T) {
-	r := fixture(t, "two_gpus.log")
-	scope := figures.Scope{Only: func(s *run.Sector) bool { return s == r.Sectors[2] }}
-	var b bytes.Buffer
-	require.NoError(t, Write(&b, r, figures.Within(r, scope), scope))
-	require.Equal(t, 1, count(check(t, b.Bytes()), func(e event) bool { return e.Name == "prove sector" }))
+	r := fixture(t, "failure.log")
+	chosen := r.Sectors[2]
+	first, last := chosen.Extent()
+	for name, scope := range map[string]figures.Scope{
+		"a sector":              {From: first, To: last, Only: func(s *run.Sector) bool { return s == chosen }},
+		"a sector, at any time": {Only: func(s *run.Sector) bool { return s == chosen }},
+		"a window":              {From: 60_000, To: 80_000},
+		"to the end":            {From: 60_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := figures.Within(r, scope)
+			var b bytes.Buffer
+			require.NoError(t, Write(&b, r, f, scope))
+			events := check(t, b.Bytes())
+			onDevices, onSectors, cut := 0, 0, 0
+			var busy float64
+			for _, e := range events {
+				require.True(t, e.Ph == "M" || *e.Ts >= 1000*float64(scope.From), e.Name)
+				if e.Ph != "X" {
+					continue
+				}
+				require.LessOrEqual(t, e.end(), 1000*float64(scope.Until()), e.Name)
+				require.Equal(t, e.CName == "grey", *e.Pid < pidSectors && scope.Only != nil && e.Args["prover.job.id"] != nil && e.Args["prover.job.id"] != chosen.Job, e.Name)
+				switch {
+				case e.Name == "gpu prove" && *e.Pid < pidSectors:
+					onDevices++
+				case e.Name == "prove sector":
+					onSectors++
+				case e.Name == "busy":
+					busy += *e.Dur
+				}
+				if e.Args["goes on before"] != nil || e.Args["goes on after"] != nil {
+					cut++
+				}
+			}
+			require.Equal(t, f.GPUs[0].Proofs, onDevices)
+			require.Equal(t, 1000*float64(f.GPUs[0].BusyMS), busy)
+			require.Equal(t, len(f.PerSector), onSectors)
+			require.Equal(t, name != "a sector, at any time", cut > 0)
+		})
+	}
 }
 
 func TestHostileText(t *testing.T) {

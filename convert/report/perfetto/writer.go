@@ -19,6 +19,7 @@ type writer struct {
 	w     *bufio.Writer
 	b     []byte // the event under way
 	first bool
+	grey  bool // slices
 	err   error
 }
 
@@ -44,13 +45,17 @@ func (a args) known(key attribute.Key, v int64) args {
 }
 
 // open begins the trace. Events come last, so that they can be streamed.
-func (w *writer) open(m *run.Run) {
+func (w *writer) open(m *run.Run, scope string) {
 	w.b = append(w.b, `{"displayTimeUnit":"ms","otherData":{"run":`...)
 	w.text(m.Name)
 	w.b = append(w.b, `,"clock":"ts 0 is the start of the run's clock","epoch":`...)
 	w.text(m.Epoch.Time.UTC().Format(time.RFC3339Nano))
 	w.b = append(w.b, `,"epoch_source":`...)
 	w.text(string(m.Epoch.Source))
+	if scope != "" {
+		w.b = append(w.b, `,"scope":`...)
+		w.text(scope)
+	}
 	w.b = append(w.b, "},\"traceEvents\":[\n"...)
 	w.flush()
 }
@@ -155,6 +160,9 @@ func (w *writer) thread(pid, tid int, name string, order int) {
 func (w *writer) slice(pid, tid int, category, name string, s stretch, a args) {
 	w.begin('X', pid, tid, name, 1000*s.start)
 	w.int(`,"dur":`, 1000*(s.end-s.start))
+	if w.grey {
+		w.b = append(w.b, `,"cname":"grey"`...)
+	}
 	w.category(category)
 	w.end(a)
 }
