@@ -3,9 +3,9 @@
 // verdict beside it.
 //
 // In go runs with their figures, out comes one HTML file that needs nothing
-// else: no server, no network, no other file. Several runs are compared on a
-// common time axis, on which 0 is the first synthesis start of each. All text
-// that comes from logs is data, never markup, and shown such that it cannot
+// else: no server, no network, no other file. The time axis is the run's clock.
+// Several runs are compared on a common axis, on which 0 is the first synthesis
+// start of each. All text that comes from logs is data, never markup, and shown such that it cannot
 // change what stands beside it.
 package page
 
@@ -28,7 +28,11 @@ import (
 type Run struct {
 	Model   *run.Run
 	Figures *figures.Figures
-	Scope   figures.Scope // that the figures are of; the page shows no more
+
+	// Scope is what the figures are of. The page shows its time only, the lanes
+	// of its sectors and, paler, what the devices and the synthesis workers did
+	// for others.
+	Scope figures.Scope
 }
 
 // MaxSpans is how many spans a page draws, of all its runs together: with
