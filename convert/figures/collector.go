@@ -25,6 +25,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	f.Name, f.Input = r.Name, r.Input
 	f.ProofKinds = append([]string{}, f.ProofKinds...) // as JSON, nothing is no null
 	f.GPUs, f.Transitions = []GPU{}, make([]Transition, 0, len(c.whole))
+	f.Scope = s.selection(r)
 	f.Epoch = Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source}
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
@@ -33,7 +34,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	var syntheses sync.WaitGroup
 	syntheses.Go(func() { f.Synthesis = c.concurrency(r) })
 	f.Phases = c.phasesInOrder()
-	c.gpus()
+	c.gpus(r)
 	c.causes(r)
 	syntheses.Wait()
 	c.makespan()
@@ -52,11 +53,11 @@ type collector struct {
 	startless      bool      // some synthesis start is not known
 	syntheses      intervals // cut to the scope
 	devices        map[int]*device
-	latest         *device  // that worked
-	phases         [3]phase // by stage
-	inSynthesis    []phase  // inside a synthesis
-	inProof        []phase  // inside a GPU interval
-	whole          []proof
+	latest         *device      // that worked
+	phases         [3]phase     // by stage
+	inSynthesis    []phase      // inside a synthesis
+	inProof        []phase      // inside a GPU interval
+	whole          []proof      // of the whole run, since a step can lead into the scope
 	stages         [3]intervals // of one sector
 	times          []int64      // that rows point into
 	room           int          // partitions expected
@@ -93,7 +94,8 @@ type phase struct {
 
 // A proof is that of a whole sector.
 type proof struct {
-	row        int // in PerSector
+	job        string
+	row        int // in PerSector, or Unknown where it does not count in the scope
 	firstReady int64
 	start, end int64 // first GPU start and last GPU end
 }
@@ -148,7 +150,9 @@ func (c *collector) grow(sectors []*run.Sector, room int) {
 // append adds what was gathered from the sectors behind.
 func (c *collector) append(o *collector) {
 	for i := range o.whole {
-		o.whole[i].row += len(c.f.PerSector)
+		if o.whole[i].row != run.Unknown {
+			o.whole[i].row += len(c.f.PerSector)
+		}
 	}
 	c.whole = append(c.whole, o.whole...)
 	c.f.PerSector = append(c.f.PerSector, o.f.PerSector...)
@@ -219,7 +223,7 @@ func (c *collector) sector(s *run.Sector) {
 	selected := c.scope.Has(s)
 	row := Sector{Job: s.Job, Label: s.Label(), Attempt: s.Attempt, ProofKind: s.ProofKind, State: states[state]}
 	row.Reason, _ = s.Failed()
-	whole := proof{row: len(c.f.PerSector), firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
+	whole := proof{job: s.Job, row: run.Unknown, firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
 	first, last := int64(run.Unknown), int64(run.Unknown)
 	mode := Partitions
 	for i := range c.stages {
@@ -249,6 +253,12 @@ func (c *collector) sector(s *run.Sector) {
 	if s.Admitted != run.Unknown {
 		first = earlier(first, max(s.Admitted/1000, 0))
 	}
+	if selected && state == run.Finished && c.scope.holds(whole.end) {
+		whole.row = len(c.f.PerSector)
+	}
+	if state == run.Finished {
+		c.whole = append(c.whole, whole)
+	}
 	if !selected {
 		return
 	}
@@ -263,13 +273,11 @@ func (c *collector) sector(s *run.Sector) {
 	f.PerSector = append(f.PerSector, row)
 	f.Sectors++
 	f.Partitions += row.Partitions
-	switch {
-	case state == run.Failed:
+	switch state {
+	case run.Failed:
 		f.Failed++
-	case state == run.Incomplete:
+	case run.Incomplete:
 		f.Unfinished++
-	case c.scope.holds(whole.end):
-		c.whole = append(c.whole, whole)
 	}
 	c.kind(s.ProofKind)
 	c.mode(mode)
@@ -438,15 +446,20 @@ func (c *collector) phasesInOrder() Phases {
 // proofs settles what whole proofs tell.
 func (c *collector) proofs() {
 	f := c.f
-	f.Proofs = len(c.whole)
 	slices.SortStableFunc(c.whole, func(a, b proof) int { return cmp.Compare(a.start, b.start) })
-	for i := 1; i < len(c.whole); i++ {
-		before, after := &c.whole[i-1], &c.whole[i]
-		if before.start == run.Unknown {
+	f.ProofEnds = make([]int64, 0, len(c.whole))
+	for i := range c.whole {
+		after := &c.whole[i]
+		if after.row == run.Unknown {
+			continue
+		}
+		f.ProofEnds = append(f.ProofEnds, after.end)
+		if i == 0 || c.whole[i-1].start == run.Unknown {
 			continue // nothing tells which was before
 		}
+		before := &c.whole[i-1]
 		t := Transition{
-			From: f.PerSector[before.row].Job, To: f.PerSector[after.row].Job,
+			From: before.job, To: after.job,
 			CrossSectorGapMS: after.start - before.end,
 		}
 		if after.firstReady != run.Unknown {
@@ -456,10 +469,7 @@ func (c *collector) proofs() {
 		row.CrossSectorGapMS, row.SynthesisReadinessMS = c.known(t.CrossSectorGapMS), t.SynthesisReadinessMS
 		f.Transitions = append(f.Transitions, t)
 	}
-	f.ProofEnds = make([]int64, f.Proofs)
-	for i := range c.whole {
-		f.ProofEnds[i] = c.whole[i].end
-	}
+	f.Proofs = len(f.ProofEnds)
 	sortTimes(f.ProofEnds)
 	if n := f.Proofs; n > 1 {
 		f.SecondsPerProof.Steady = known(float64(f.ProofEnds[n-1]-f.ProofEnds[0]) / float64(n-1) / 1000)
@@ -467,7 +477,7 @@ func (c *collector) proofs() {
 }
 
 // gpus settles what the devices did.
-func (c *collector) gpus() {
+func (c *collector) gpus(r *run.Run) {
 	f := c.f
 	var ordered []*device
 	for _, d := range c.devices {
@@ -480,7 +490,13 @@ func (c *collector) gpus() {
 		return cmp.Compare(uint(a.ordinal), uint(b.ordinal)) // Unknown, which is negative, comes last
 	})
 	for _, d := range ordered {
-		f.GPUs = append(f.GPUs, d.figures())
+		g := d.figures()
+		for i := range r.Devices {
+			if of := &r.Devices[i]; of.Ordinal == d.ordinal {
+				g.Name, g.Model = of.Name, of.Model
+			}
+		}
+		f.GPUs = append(f.GPUs, g)
 	}
 }
 

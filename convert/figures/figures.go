@@ -22,6 +22,8 @@ type Figures struct {
 	Name  string `json:"name"`
 	Epoch Epoch  `json:"epoch"`
 
+	Scope *Selection `json:"scope,omitempty"` // nil for all of the run
+
 	Sectors    int `json:"sectors"`
 	Partitions int `json:"partitions"`
 	Proofs     int `json:"proofs"`     // whole ones: all of the sector's partitions
@@ -46,6 +48,13 @@ type Figures struct {
 	Input       run.Input    `json:"input"`
 
 	PerSector []Sector `json:"per_sector"` // by their first event
+}
+
+// A Selection says which part of a run figures are of.
+type Selection struct {
+	SinceMS *int64   `json:"since_ms"` // of the run's clock; nil for its beginning
+	UntilMS *int64   `json:"until_ms"` // nil for its end
+	Only    []string `json:"only"`     // the job ids that are told of; nil for all
 }
 
 // An Epoch is the wall clock of a run's offset 0.
@@ -75,9 +84,11 @@ type SecondsPerProof struct {
 
 // A GPU is what a device did.
 type GPU struct {
-	Ordinal *int  `json:"ordinal"` // nil for the work of which no line tells the device
-	Workers []int `json:"workers"`
-	Proofs  int   `json:"proofs"` // of partitions, whose GPU interval is known
+	Ordinal *int   `json:"ordinal"`         // nil for the work of which no line tells the device
+	Name    string `json:"name,omitempty"`  // where the spans tell it
+	Model   string `json:"model,omitempty"` // likewise
+	Workers []int  `json:"workers"`
+	Proofs  int    `json:"proofs"` // of partitions, whose GPU interval is known
 
 	BusyMS         int64  `json:"busy_ms"`          // union of the GPU intervals
 	KernelBusyMS   *int64 `json:"kernel_busy_ms"`   // union of the device's phases, where they are known of all proofs
@@ -128,8 +139,9 @@ func (g *GPU) IdleMS(c Cause) (ms int64, gaps int) {
 	return ms, gaps
 }
 
-// A Transition is the change from one whole proof to the next, in the order of
-// their first GPU starts.
+// A Transition is the change from one whole proof of the run to the next, in the
+// order of their first GPU starts. Of a part of a run there are those to the
+// proofs that count in it, also where the one before does not.
 type Transition struct {
 	From string `json:"from"` // job ids
 	To   string `json:"to"`

@@ -153,6 +153,10 @@ func TestWithin(t *testing.T) {
 		t.Error("a part tells overall seconds per proof")
 	}
 	whole.SecondsPerProof.Overall = all.SecondsPerProof.Overall
+	if diff := cmp.Diff(&figures.Selection{UntilMS: &r.Last}, whole.Scope); diff != "" || all.Scope != nil {
+		t.Errorf("all is of %+v, a part is of (-want +got):\n%s", all.Scope, diff)
+	}
+	whole.Scope = nil
 	if diff := cmp.Diff(all, whole); diff != "" {
 		t.Errorf("the whole as a part (-of +within):\n%s", diff)
 	}
@@ -171,7 +175,19 @@ func TestWithin(t *testing.T) {
 
 	// Of one sector there are its phases, and the devices' work for all.
 	job := r.Sectors[2].Job
-	one := figures.Within(r, figures.Scope{Only: func(s *run.Sector) bool { return s.Job == job }})
+	from, to := r.Sectors[2].Extent()
+	one := figures.Within(r, figures.Scope{From: from, To: to, Only: func(s *run.Sector) bool { return s.Job == job }})
+	if diff := cmp.Diff(&figures.Selection{SinceMS: &from, UntilMS: &to, Only: []string{job}}, one.Scope); diff != "" {
+		t.Errorf("one sector is of (-want +got):\n%s", diff)
+	}
+	// The step to it is that from the one before, which is not in the scope.
+	if diff := cmp.Diff(all.PerSector[2:3], one.PerSector); diff != "" {
+		t.Errorf("row of one sector (-of all +within):\n%s", diff)
+	}
+	if diff := cmp.Diff(all.Transitions[1:2], one.Transitions); diff != "" {
+		t.Errorf("transitions to one sector (-of all +within):\n%s", diff)
+	}
+	one = figures.Within(r, figures.Scope{Only: func(s *run.Sector) bool { return s.Job == job }})
 	if one.Sectors != 1 || one.Proofs != 1 || one.PerSector[0].Job != job || one.Phases.Named("synthesis").N != 1 {
 		t.Errorf("one sector: %+v", one)
 	}

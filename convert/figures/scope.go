@@ -46,6 +46,32 @@ func (s Scope) Has(sector *run.Sector) bool {
 	return some
 }
 
+// selection says what the scope selects of a run, or nil where that is all.
+func (s Scope) selection(r *run.Run) *Selection {
+	if s.Only == nil && s.From == 0 && s.To == 0 {
+		return nil
+	}
+	of := new(Selection)
+	if s.From > 0 {
+		of.SinceMS = &s.From
+	}
+	if s.To > 0 {
+		of.UntilMS = &s.To
+	}
+	if s.Only == nil {
+		return of
+	}
+	of.Only = []string{}
+	attempts := make(map[string]bool)
+	for _, sector := range s.Sectors(r) {
+		if !attempts[sector.Job] {
+			attempts[sector.Job] = true
+			of.Only = append(of.Only, sector.Job)
+		}
+	}
+	return of
+}
+
 // holds reports whether a time lies in the scope.
 func (s Scope) holds(ms int64) bool { return ms >= s.From && ms <= s.Until() }
 
