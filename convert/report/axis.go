@@ -84,6 +84,8 @@ func floorTo(t, step int64) int64 {
 func formatSeconds(ms int64) string {
 	s := float64(ms) / second
 	switch {
+	case ms == 0:
+		return "0 s"
 	case ms < second:
 		return strconv.FormatFloat(s, 'f', 3, 64) + " s"
 	case ms < 10*second:

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/provetrace/provetrace/convert/figures"
@@ -29,6 +31,7 @@ type TextOptions struct {
 func Text(w io.Writer, r *run.Run, f *figures.Figures, o TextOptions) error {
 	draw := WaterfallOptions(o).withDefaults()
 	t := text{pen: pen{width: draw.Width, color: o.Color}, f: f, rows: draw.Rows, ascii: o.ASCII}
+	t.scope(r, o.Scope)
 	t.verdict()
 	t.summary()
 	if _, err := w.Write(t.out.Bytes()); err != nil {
@@ -39,6 +42,7 @@ func Text(w io.Writer, r *run.Run, f *figures.Figures, o TextOptions) error {
 	}
 	t.out.Reset()
 	t.tables(t.ascii, t.sectors(), t.phases())
+	t.failures(r, o.Scope)
 	if o.Scope.Only != nil {
 		t.tables(t.ascii, t.partitions(r, o.Scope))
 	}
@@ -54,6 +58,31 @@ type text struct {
 	f     *figures.Figures
 	rows  int
 	ascii bool
+}
+
+// scope says which part of the run is told of, and what that holds.
+func (t *text) scope(r *run.Run, scope figures.Scope) {
+	told := ScopeText(r, scope)
+	if told == "" {
+		return
+	}
+	if scope.Only == nil {
+		told = "only " + told
+	}
+	f := t.f
+	told += ": " + countOf(f.Sectors, "sector")
+	var of []string
+	if f.Failed > 0 {
+		of = append(of, grouped(f.Failed)+" failed")
+	}
+	if f.Unfinished > 0 {
+		of = append(of, grouped(f.Unfinished)+" unfinished")
+	}
+	if len(of) > 0 {
+		told += " (" + strings.Join(of, ", ") + ")"
+	}
+	t.sentence(styleNone, told+", "+countOf(f.Partitions, "partition"))
+	t.endLine()
 }
 
 // verdict says what limits the run, and what would help.
@@ -72,10 +101,10 @@ func (t *text) summary() {
 	var items []item
 	add := func(text string) { items = append(items, item{text: text}) }
 	if v := f.SecondsPerProof.Overall; v != nil {
-		add(fmt.Sprintf("%.2f s a proof overall", *v))
+		add(perProof(*v) + " a proof overall")
 	}
 	if v := f.SecondsPerProof.Steady; v != nil {
-		add(fmt.Sprintf("%.2f s a proof in the steady state", *v))
+		add(perProof(*v) + " a proof in the steady state")
 	}
 	add(countOf(f.Proofs, "whole proof"))
 	if f.MakespanMS != nil {
@@ -97,8 +126,6 @@ func ms(v *int64) string {
 	switch {
 	case v == nil:
 		return "-"
-	case *v == 0:
-		return "0 s"
 	case *v >= 100_000*second:
 		return (time.Duration(*v/second) * time.Second).String()
 	default:
@@ -121,13 +148,11 @@ func signed(v *int64) string {
 func (t *text) sectors() *table {
 	tb := &table{title: "sector", head: []string{"synthesis", "queue", "GPU", "wall", "gap", "ready"}}
 	all := t.f.PerSector
+	steps := false
 	for i := range all[:min(len(all), t.rows)] {
 		s := &all[i]
-		name := s.Label
-		if s.Attempt > 1 {
-			name += " #" + strconv.Itoa(s.Attempt)
-		}
-		tb.add(name, ms(s.SynthesisMS), ms(s.QueueMS), ms(s.GPUMS), ms(s.WallMS), signed(s.CrossSectorGapMS), signed(s.SynthesisReadinessMS))
+		steps = steps || s.CrossSectorGapMS != nil
+		tb.add(attemptName(s.Label, s.Attempt), ms(s.SynthesisMS), ms(s.QueueMS), ms(s.GPUMS), ms(s.WallMS), signed(s.CrossSectorGapMS), signed(s.SynthesisReadinessMS))
 		if s.State != figures.Finished {
 			tb.mark(string(s.State), s.State == figures.Failed)
 		}
@@ -135,10 +160,83 @@ func (t *text) sectors() *table {
 	if more := len(all) - t.rows; more > 0 {
 		tb.notes = append(tb.notes, fmt.Sprintf("%s more; --format json has all", countOf(more, "sector")))
 	}
-	if len(all) > 1 {
+	if steps {
 		tb.notes = append(tb.notes, "gap, ready: from the last GPU end of the sector before, in the order of GPU starts, to this one's first GPU start and first synthesis end")
 	}
 	return tb
+}
+
+// attemptName names an attempt at a sector.
+func attemptName(label string, attempt int) string {
+	if attempt > 1 {
+		return label + " #" + strconv.Itoa(attempt)
+	}
+	return label
+}
+
+// maxFailures bounds the failures that are told of one by one, and
+// maxFailureLines what is told of each.
+const (
+	maxFailures     = 5
+	maxFailureLines = 4
+)
+
+// A failure is why a sector, or one of its partitions, has no proof.
+type failure struct {
+	what   string
+	reason string // may hold anything that a log can
+}
+
+// failuresOf yields the failures in the sectors that a scope has: those of
+// partitions, or the sector's where no partition is known to have failed.
+func failuresOf(r *run.Run, scope figures.Scope) iter.Seq[failure] {
+	return func(yield func(failure) bool) {
+		for _, s := range r.Sectors {
+			reason, failed := s.Failed()
+			if !failed || !scope.Has(s) {
+				continue
+			}
+			name := attemptName(s.Label(), s.Attempt)
+			inPartition := false
+			for p := range s.Partitions() {
+				if p.State != run.Failed || p.Index == timeline.WholeSector {
+					continue
+				}
+				inPartition = true
+				if !yield(failure{fmt.Sprintf("%s failed in partition %d", name, p.Index), cmp.Or(p.Failure, reason)}) {
+					return
+				}
+			}
+			if !inPartition && !yield(failure{name + " failed", reason}) {
+				return
+			}
+		}
+	}
+}
+
+// failures says why sectors failed.
+func (t *text) failures(r *run.Run, scope figures.Scope) {
+	n := 0
+	for f := range failuresOf(r, scope) {
+		if n++; n == 1 {
+			t.endLine()
+		}
+		if n > maxFailures {
+			continue
+		}
+		told := Sanitize(f.what + ": " + cmp.Or(f.reason, "the log does not say why"))
+		lines := 0
+		for line := range Wrapped(told, min(t.width, maxLine)) {
+			if lines++; lines > maxFailureLines {
+				break
+			}
+			t.put(styleFailed, fit(line, t.width, t.ascii))
+			t.endLine()
+		}
+	}
+	if more := n - maxFailures; more > 0 {
+		t.note(fmt.Sprintf("and %s more", grouped(more)))
+	}
 }
 
 // partitions tells of each partition of the selected sectors.
@@ -153,10 +251,7 @@ func (t *text) partitions(r *run.Run, scope figures.Scope) *table {
 				tb.notes = []string{fmt.Sprintf("only the first %d are shown", maxPartitions)}
 				return tb
 			}
-			name := s.Label()
-			if s.Attempt > 1 {
-				name += " #" + strconv.Itoa(s.Attempt)
-			}
+			name := attemptName(s.Label(), s.Attempt)
 			if p.Index != timeline.WholeSector {
 				name += "/" + strconv.Itoa(p.Index)
 			}
@@ -222,7 +317,30 @@ func (t *text) gpus() *table {
 		}
 		tb.notes = append(tb.notes, fmt.Sprintf("busy counts a time once in which several workers prove; their intervals add up to %s", formatSeconds(total)))
 	}
+	tb.notes = append(tb.notes, identities(t.f.GPUs[:len(tb.rows)])...)
 	return tb
+}
+
+// identities says what the devices are, as far as that is known: once for all
+// that are the same.
+func identities(gpus []figures.GPU) []string {
+	var told []string // in the order of the first device
+	same := make(map[string][]string)
+	for i := range gpus {
+		g := &gpus[i]
+		is := strings.Join(slices.DeleteFunc(slices.Compact([]string{g.Name, g.Model}), func(s string) bool { return s == "" }), ", ")
+		if is == "" {
+			continue
+		}
+		if same[is] == nil {
+			told = append(told, is)
+		}
+		same[is] = append(same[is], gpuName(g))
+	}
+	for i, is := range told {
+		told[i] = strings.Join(same[is], ", ") + ": " + Sanitize(is)
+	}
+	return told
 }
 
 func gpuName(g *figures.GPU) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,21 +71,87 @@ func TestTextOfLittle(t *testing.T) {
 		"TIMELINE,0,SYNTH_START,a,partition=0\nTIMELINE,0,SYNTH_END,a,partition=0,synth_ms=0\nTIMELINE,0,GPU_PICKUP,a,worker=0,partition=0\n" +
 			"TIMELINE,0,GPU_START,a,worker=0,partition=0\nTIMELINE,0,GPU_END,a,worker=0,partition=0,gpu_ms=0\n",
 	} {
-		for r, err := range run.Read(t.Context(), "little.log", run.Options{}, run.Source{
-			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil },
-		}) {
-			if err != nil {
-				t.Fatal(err)
+		r := readText(t, log)
+		var out bytes.Buffer
+		if err := Text(&out, r, figures.Of(r), TextOptions{Width: 60}); err != nil {
+			t.Fatal(err)
+		}
+		checkWidth(t, out.String(), 60)
+		if text := out.String(); strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
+			t.Errorf("a report on %q:\n%s", log, text)
+		}
+	}
+}
+
+// readText returns the run that a log tells of.
+func readText(t *testing.T, log string) *run.Run {
+	t.Helper()
+	for r, err := range run.Read(t.Context(), "little.log", run.Options{}, run.Source{
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(log)), nil },
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	t.Fatalf("no run in %q", log)
+	return nil
+}
+
+// What a log says of failures is told in a few safe lines, however long and
+// whatever it is.
+func TestFailures(t *testing.T) {
+	job := func(id, reason string) string {
+		return "2026-02-18T15:00:58.007902Z ERROR cuzk_core::engine: partition synthesis failed error=" + reason + " job_id=" + id + " partition=0\n"
+	}
+	for _, test := range []struct {
+		name         string
+		failed       int
+		reason, says string
+	}{
+		{"one", 1, "out-of-memory", "a0 failed in partition 0: partition synthesis failed: out-of-memory\n"},
+		{"many", 7, "out-of-memory", "a4 failed in partition 0: partition synthesis failed: out-of-memory\nand 2 more\n"},
+		{"long", 1, strings.Repeat("x", 500), "synthesis failed:\nxxx"},
+		{"unsafe", 1, "\x1b[31mred", "a0 failed in partition 0: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log strings.Builder
+			for i := range test.failed {
+				id := fmt.Sprintf("a%d", i)
+				fmt.Fprintf(&log, "TIMELINE,%d,SYNTH_START,%s,partition=0\n", i, id)
+				log.WriteString(job(id, test.reason))
 			}
+			r := readText(t, log.String())
 			var out bytes.Buffer
-			f := figures.Of(r)
-			if err := Text(&out, r, f, TextOptions{Width: 60}); err != nil {
+			if err := Text(&out, r, figures.Of(r), TextOptions{Width: 72}); err != nil {
 				t.Fatal(err)
 			}
-			checkWidth(t, out.String(), 60)
-			if text := out.String(); strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
-				t.Errorf("a report on %q:\n%s", log, text)
+			checkWidth(t, out.String(), 72)
+			if text := out.String(); !strings.Contains(text, test.says) || strings.Contains(text, "\x1b") {
+				t.Errorf("want %q in:\n%s", test.says, text)
 			}
+		})
+	}
+}
+
+// What a device is, is told once, where it is known.
+func TestIdentities(t *testing.T) {
+	zero, one, two := 0, 1, 2
+	got := identities([]figures.GPU{
+		{Ordinal: &zero, Name: "cpu", Model: "Some \x1b[1mProcessor"},
+		{Ordinal: &one, Name: "H200", Model: "H200"}, {Ordinal: &two, Model: "H200"}, {},
+	})
+	want := []string{"GPU 0: cpu, " + Sanitize("Some \x1b[1mProcessor"), "GPU 1, GPU 2: H200"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// Seconds per proof keep their meaning where they are few.
+func TestPerProof(t *testing.T) {
+	for s, want := range map[float64]string{47.774: "47.77 s", 2.3: "2.30 s", 0.754: "0.754 s", 0.0123: "0.0123 s", 0.0004: "0.000400 s", 0: "0.00 s"} {
+		if got := perProof(s); got != want {
+			t.Errorf("%v is %s, not %s", s, got, want)
 		}
 	}
 }

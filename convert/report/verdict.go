@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/provetrace/provetrace/convert/figures"
@@ -86,8 +88,15 @@ func withRemedy(f *figures.Figures, with, how string) string {
 
 func capitalized(s string) string { return string(s[0]-'a'+'A') + s[1:] }
 
-// perProof writes seconds per proof.
-func perProof(s float64) string { return fmt.Sprintf("%.2f s", s) }
+// perProof writes seconds per proof: with two decimals, and below a second with
+// as many as three digits take.
+func perProof(s float64) string {
+	decimals := 2
+	for v := math.Abs(s); v > 0 && v < 1 && decimals < 6; v *= 10 {
+		decimals++
+	}
+	return strconv.FormatFloat(s, 'f', decimals, 64) + " s"
+}
 
 // percent writes a share, as exactly as its distance from nothing and all asks.
 func percent(share *float64) string {

@@ -491,7 +491,11 @@ func (c *canvas) legend() {
 	if c.failed {
 		items = append(items, item{styleFailed, g.failed, "failed"})
 	}
-	items = append(items, item{text: "a column is " + formatSeconds(int64(math.Round(c.perCol)))})
+	column := "a column is under 0.001 s"
+	if ms := int64(math.Round(c.perCol)); ms > 0 {
+		column = "a column is " + formatSeconds(ms)
+	}
+	items = append(items, item{text: column})
 	c.wrap("  ", styleDim, items...)
 	if c.hasGPUs {
 		text := "GPU lanes: " + string(g.levels) + " busy share of the column; % busy from first to last work"

@@ -265,7 +265,7 @@ func TestWaterfallLanes(t *testing.T) {
 				sector("4", run.Finished, part(run.Finished, 1*s, 1*s, 1*s, 1*s, 1*s, 1*s)),
 				sector("5", run.Finished, part(run.Finished, 1*s, 9001*s, 9001*s, 9001*s, 9001*s, 9001*s)),
 			},
-			[]string{"h:mm", "4       %        ", "0.000 s", "9000 s", "\nGPU 0  "},
+			[]string{"h:mm", "4       %        ", "0 s", "9000 s", "\nGPU 0  "},
 		},
 		{
 			"no times",
@@ -443,7 +443,7 @@ func TestUnionForgets(t *testing.T) {
 
 func TestFormatSeconds(t *testing.T) {
 	for ms, want := range map[int64]string{
-		0: "0.000 s", 12: "0.012 s", 2_634: "2.63 s", 73_249: "73.2 s", 999_940: "999.9 s",
+		0: "0 s", 12: "0.012 s", 2_634: "2.63 s", 73_249: "73.2 s", 999_940: "999.9 s",
 		3_725_000: "3725 s", 99_999_000: "99999 s", 123_456_789_000: "1e+08 s", math.MaxInt64: "9e+15 s",
 	} {
 		if got := formatSeconds(ms); got != want || len(got) > 7 {
