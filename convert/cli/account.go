@@ -314,7 +314,9 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 	}
 	p.fact(w, "began", a.Start.UTC().Format("2006-01-02 15:04:05.000 UTC")+", "+epochText(a.Epoch))
 	switch {
-	case !a.WorkersAssumed || a.Sectors == 0:
+	case !a.WorkersAssumed:
+	case len(a.GPUs) == 0:
+		p.fact(w, "devices", "none: no GPU worker took anything")
 	case p.perDevice > 0:
 		p.fact(w, "devices", fmt.Sprintf("%d, with %s each, as given", len(a.GPUs), count(int64(p.perDevice), "GPU worker")))
 	default:
