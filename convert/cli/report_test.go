@@ -96,6 +96,16 @@ func TestReportRuns(t *testing.T) {
 	}
 }
 
+// A log without GPU lines has no devices, so that none are assumed.
+func TestReportWithoutGPUs(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "cpu.log", []byte("TIMELINE,0,SYNTH_START,a,partition=0\nTIMELINE,9,SYNTH_END,a,partition=0,synth_ms=9\n"))
+	r := provetrace(t, dir, "report", "cpu.log")
+	if !strings.Contains(r.stdout, "\n  devices  none: no GPU worker took anything\n") || strings.Contains(r.stdout, "assumed") {
+		t.Error(r.stdout)
+	}
+}
+
 // Several runs of a set are repetitions; a page shows the first of each.
 func TestCompareRepetitions(t *testing.T) {
 	dir := workspace(t, "dual_worker", "dual_worker_noisy", "single_worker", "dirty_restart")
