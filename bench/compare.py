@@ -119,11 +119,11 @@ class Comparisons:
 
     def read_rate(self, log):
         """MB/s of the Go benchmark that reads and assembles a log."""
-        finished = run(["go", "test", "-count=1", "-run", "^$", "-bench", "BenchmarkRead/file",
+        finished = run(["go", "test", "-count=1", "-run", "^$", "-bench", "^BenchmarkRead$/file",
                         "./convert/run"], PROVETRACE_BENCH_LOG=log)
         rate = RATE_LINE.search(finished.output)
         if not rate:
-            raise Failed("`go test -bench BenchmarkRead/file ./convert/run` reports no MB/s")
+            raise Failed("`go test -bench ^BenchmarkRead$/file ./convert/run` reports no MB/s")
         return float(rate.group(1))
 
     def analyse(self, log, *options):

@@ -33,7 +33,7 @@ func live(t testing.TB, instance string, tell func(r *tracing.Recorder)) []byte 
 	t.Helper()
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id="+instance)
 	var out bytes.Buffer
-	p, err := tracing.Setup(t.Context(), tracing.Options{File: "-", Writer: &out})
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: "-", Writer: &out, Lossless: true})
 	if err != nil {
 		t.Fatal(err)
 	}
