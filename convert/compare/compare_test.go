@@ -94,7 +94,7 @@ func TestLimit(t *testing.T) {
 		holds bool
 	}{
 		{"seconds_per_proof.steady>+3%", true},
-		{"seconds_per_proof.steady > 3 %", true},
+		{"seconds_per_proof.steady > +3 %", true},
 		{"seconds_per_proof.steady>+5.1%", false},
 		{"seconds_per_proof.steady>-10%", true},
 		{"seconds_per_proof.steady<-1%", false},
@@ -126,7 +126,8 @@ func TestLimit(t *testing.T) {
 
 func TestParseLimitRejects(t *testing.T) {
 	for _, bad := range []string{"", ">", "seconds>3", "seconds_per_proof.steady", "seconds_per_proof.steady=3", "seconds_per_proof.steady>x", "seconds_per_proof.steady>4.",
-		"seconds_per_proof.steady>3%%", "phases.synthesis>3", "seconds_per_proof.steady>" + strings.Repeat("9", 400)} {
+		"seconds_per_proof.steady>3%%", "phases.synthesis>3", "seconds_per_proof.steady>3%", "seconds_per_proof.steady>0%",
+		"utilization_active<90%", "utilization_active<90", "utilization_active<-0.1", "idle.synthesis>1.5", "seconds_per_proof.steady>" + strings.Repeat("9", 400)} {
 		if _, err := compare.ParseLimit(bad); err == nil {
 			t.Errorf("%q is a condition", bad)
 		}
@@ -135,7 +136,7 @@ func TestParseLimitRejects(t *testing.T) {
 }
 
 func TestUnlike(t *testing.T) {
-	a := set("a", &figures.Figures{ProofKinds: []string{"porep-c2"}, Mode: figures.WholeSectors})
+	a := set("a", &figures.Figures{ProofKinds: []string{"porep-c2"}, Mode: figures.WholeSectors, GPUs: []figures.GPU{{Proofs: 1}}})
 	for _, test := range []struct {
 		b    *figures.Figures
 		want string
@@ -143,7 +144,8 @@ func TestUnlike(t *testing.T) {
 		{&figures.Figures{ProofKinds: []string{"porep-c2"}, Mode: figures.WholeSectors}, ""},
 		{&figures.Figures{Mode: figures.WholeSectors}, ""},
 		{&figures.Figures{ProofKinds: []string{"snap-update"}, Mode: figures.Partitions}, "proof kinds, mode"},
-		{&figures.Figures{GPUs: []figures.GPU{{Proofs: 1}}}, "GPUs"},
+		{&figures.Figures{GPUs: []figures.GPU{{Proofs: 1}, {Proofs: 2}}}, "GPUs"},
+		{&figures.Figures{GPUs: []figures.GPU{{}}}, ""},
 	} {
 		var got []string
 		for _, trait := range compare.Of(a, set("b", test.b)).Unlike(1) {

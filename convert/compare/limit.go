@@ -20,7 +20,8 @@ type Limit struct {
 	bound  float64 // in the figure's unit, or relative
 }
 
-// limit matches FIGURE, an operator, and a number with a percent sign or not.
+// limit matches FIGURE, an operator, and a number with a percent sign or not. A
+// percent without a sign could be meant as a share or as a change.
 var limit = regexp.MustCompile(`^\s*([a-z][a-z0-9_. -]*?)\s*([<>]=?)\s*([-+]?[0-9]*\.?[0-9]+)\s*(%?)\s*$`)
 
 // ParseLimit reads a condition such as seconds_per_proof.steady>+3%, of the
@@ -35,12 +36,20 @@ func ParseLimit(s string) (Limit, error) {
 	if l.bound, err = strconv.ParseFloat(m[3], 64); err != nil || math.IsInf(l.bound, 0) {
 		return Limit{}, fmt.Errorf("%q has the number %s, which is too large", s, m[3])
 	}
-	if l.change {
-		l.bound /= 100
-	}
 	isPhase := strings.HasPrefix(l.Figure, Phase) && (strings.HasSuffix(l.Figure, P50) || strings.HasSuffix(l.Figure, P95))
 	if !isPhase && !slices.Contains(Names(), l.Figure) {
 		return Limit{}, fmt.Errorf("%q is of a figure that there is not: give one of %s", s, strings.Join(Names(), ", "))
+	}
+	isShare := slices.ContainsFunc(metrics(nil), func(m metric) bool { return m.name == l.Figure && m.unit == Share })
+	switch {
+	case l.change && m[3][0] != '+' && m[3][0] != '-' && isShare:
+		return Limit{}, fmt.Errorf("%q has a percent without a sign: give a share such as %s%s%.3g, or a change such as %s%s-5%%", s, l.Figure, m[2], l.bound/100, l.Figure, m[2])
+	case l.change && m[3][0] != '+' && m[3][0] != '-':
+		return Limit{}, fmt.Errorf("%q has a percent without a sign: a change has one, such as %s%s+%s%%", s, l.Figure, m[2], m[3])
+	case l.change:
+		l.bound /= 100
+	case isShare && (l.bound < 0 || l.bound > 1):
+		return Limit{}, fmt.Errorf("%q is of a share, which is from 0 to 1: give a value such as %s%s0.9", s, l.Figure, m[2])
 	}
 	return l, nil
 }

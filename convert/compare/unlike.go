@@ -21,7 +21,7 @@ type Work struct {
 	ProofKinds []string       // without the unknown
 	Modes      []figures.Mode // without the unknown
 	Partitions []int          // numbers of partitions that finished sectors have
-	GPUs       []int          // numbers of devices that have worked
+	GPUs       []int          // numbers of devices that have proved, of runs where one has
 	Bounds     []figures.Bound
 }
 
@@ -46,7 +46,9 @@ func (s *Set) Work() Work {
 				gpus++
 			}
 		}
-		w.GPUs = with(w.GPUs, gpus)
+		if gpus > 0 {
+			w.GPUs = with(w.GPUs, gpus)
+		}
 		w.Bounds = with(w.Bounds, f.Verdict.Bound)
 	}
 	slices.Sort(w.Partitions)
@@ -74,7 +76,7 @@ func (c *Comparison) Unlike(set int) []Trait {
 	} else if len(a.Partitions) > 0 && len(b.Partitions) > 0 && !slices.Equal(a.Partitions, b.Partitions) {
 		traits = append(traits, Divisions)
 	}
-	if !slices.Equal(a.GPUs, b.GPUs) {
+	if len(a.GPUs) > 0 && len(b.GPUs) > 0 && !slices.Equal(a.GPUs, b.GPUs) {
 		traits = append(traits, GPUs)
 	}
 	return traits

@@ -17,7 +17,7 @@ import (
 func ComparisonText(w io.Writer, c *compare.Comparison, o TextOptions) error {
 	p := pen{width: WaterfallOptions{Width: o.Width}.withDefaults().Width, color: o.Color}
 	for i := range c.Sets {
-		p.sentence(styleNone, letter(i)+" is "+setLine(&c.Sets[i]))
+		p.sentence(styleNone, letter(i)+" is "+setLine(&c.Sets[i], p.width, o.ASCII))
 	}
 	for i := 1; i < len(c.Sets); i++ {
 		p.endLine()
@@ -46,8 +46,8 @@ func letter(set int) string {
 	return "#" + strconv.Itoa(set+1)
 }
 
-// setLine says what a set is.
-func setLine(s *compare.Set) string {
+// setLine says what a set is, in words no longer than a line.
+func setLine(s *compare.Set, width int, ascii bool) string {
 	proofs := 0
 	for _, f := range s.Runs {
 		proofs += f.Proofs
@@ -56,24 +56,33 @@ func setLine(s *compare.Set) string {
 	w := s.Work()
 	parts = append(parts, w.ProofKinds...)
 	parts = append(parts, setBounds(w.Bounds))
-	return Sanitize(s.Name) + ": " + Sanitize(strings.Join(parts, ", "))
+	return middle(s.Name, width-len("A is :"), ascii) + ": " + Sanitize(strings.Join(parts, ", "))
 }
 
 func setBounds(bounds []figures.Bound) string {
 	var words []string
 	for _, b := range bounds {
-		words = append(words, limits[b])
+		if b != figures.BoundUnknown {
+			words = append(words, limits[b])
+		}
 	}
-	return "limited by " + strings.Join(words, " or ")
+	switch by := strings.Join(words, " or "); {
+	case by == "":
+		return "its limit is not known"
+	case len(words) < len(bounds):
+		return "limited by " + by + " where it is known"
+	default:
+		return "limited by " + by
+	}
 }
 
+// limits are the words for what limits a run, where it is known.
 var limits = map[figures.Bound]string{
 	figures.BoundSynthesis: "synthesis",
 	figures.BoundHandoff:   "the hand-over",
 	figures.BoundNoWork:    "the supply of work",
 	figures.BoundGPU:       "the GPU",
 	figures.BoundWorker:    "the GPU workers",
-	figures.BoundUnknown:   "what cannot be told",
 }
 
 // ComparisonVerdict says in a sentence whether a set is faster than the first.
@@ -138,7 +147,14 @@ func ComparisonNotes(c *compare.Comparison, set int) []string {
 	var notes []string
 	a, b := c.Sets[0].Work(), c.Sets[set].Work()
 	if len(a.Bounds) == 1 && len(b.Bounds) == 1 && a.Bounds[0] != b.Bounds[0] {
-		notes = append(notes, fmt.Sprintf("The limit is no longer %s, but %s.", limits[a.Bounds[0]], limits[b.Bounds[0]]))
+		switch before, now := limits[a.Bounds[0]], limits[b.Bounds[0]]; {
+		case before == "":
+			notes = append(notes, fmt.Sprintf("The limit of %s is %s, that of %s is not known.", letter(set), now, letter(0)))
+		case now == "":
+			notes = append(notes, fmt.Sprintf("The limit of %s is not known, that of %s is %s.", letter(set), letter(0), before))
+		default:
+			notes = append(notes, fmt.Sprintf("The limit is no longer %s, but %s.", before, now))
+		}
 	}
 	for _, trait := range c.Unlike(set) {
 		var of [2]string
@@ -323,11 +339,21 @@ func ComparisonCSV(w io.Writer, c *compare.Comparison) error {
 		for j := range f.Of {
 			v := &f.Of[j]
 			records = append(records, []string{
-				f.Name, string(f.Unit), Sanitize(c.Sets[j].Name), strconv.Itoa(v.N), exact(v.Center), exact(changePercent(v)), exact(v.P), string(v.Effect),
+				f.Name, string(f.Unit), cell(c.Sets[j].Name), strconv.Itoa(v.N), exact(v.Center), exact(changePercent(v)), exact(v.P), string(v.Effect),
 			})
 		}
 	}
 	return out.WriteAll(records)
+}
+
+// cell writes a text such that a spreadsheet takes it for no formula
+// (https://owasp.org/www-community/attacks/CSV_Injection).
+func cell(text string) string {
+	text = Sanitize(text)
+	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 // exact writes a number in full, and nothing where it is not known.

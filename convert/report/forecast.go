@@ -164,7 +164,7 @@ func ForecastCSV(w io.Writer, all ...*whatif.Forecast) error {
 			}
 			mode, _ := s.Mode.MarshalText() // of a mode that there is
 			records = append(records, []string{
-				Sanitize(f.Name), row, strconv.Itoa(s.SynthesisWorkers), strconv.Itoa(s.WorkersPerDevice), strconv.Itoa(s.Devices),
+				cell(f.Name), row, strconv.Itoa(s.SynthesisWorkers), strconv.Itoa(s.WorkersPerDevice), strconv.Itoa(s.Devices),
 				string(mode), finishName(s), strings.Join(factors, ","), strconv.Itoa(o.Proofs),
 				exact(o.SecondsPerProof.Steady), exact(o.SecondsPerProof.Overall), exact(inPercent(change)), exact(inPercent(off)),
 				strconv.FormatInt(o.MakespanMS, 10), exact(o.Utilization), exact(o.KernelUtilization), exact(o.SynthesisUtilization),
