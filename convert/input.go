@@ -35,19 +35,31 @@ type Log struct {
 	Size    int64 // bytes as stored, of all pieces; 0 where unknown
 	Sources []run.Source
 
+	// Repeated are those of its files that the arguments name more than once,
+	// and that are read once.
+	Repeated []string
+
 	files []fs.FileInfo
 	read  atomic.Int64
+	head  []byte
 }
 
 // Read returns how many bytes of the log were read so far, as stored. It may
 // be called from any goroutine.
 func (l *Log) Read() int64 { return l.read.Load() }
 
+// Head returns the first bytes of the log's text, at most run.SpansHead, once
+// [Read] has begun to yield.
+func (l *Log) Head() []byte { return l.head }
+
+// ErrJoin is of a file of spans that was to be a piece of a log.
+var ErrJoin = errors.New("cannot be joined")
+
 // Logs finds the logs that the arguments name: files, directories (their files
-// that look like logs, without those of subdirectories), glob patterns and
-// [Stdin]. Each file is a log of its own, or with join all are the pieces of
-// one, in the order of a rotation: NAME.2, NAME.1, NAME. A file that is named
-// twice is read once. Waiting for a pipe or a terminal ends with ctx.
+// that look like logs or hold spans, without those of subdirectories), glob
+// patterns and [Stdin]. Each file is a log of its own, or with join all are the
+// pieces of one, in the order of a rotation: NAME.2, NAME.1, NAME. A file that is
+// named twice is read once. Waiting for a pipe or a terminal ends with ctx.
 func Logs(ctx context.Context, args []string, join bool, stdin io.Reader) ([]*Log, error) {
 	var files []string
 	for _, arg := range args {
@@ -61,30 +73,89 @@ func Logs(ctx context.Context, args []string, join bool, stdin io.Reader) ([]*Lo
 		files = byRotation(files)
 	}
 	var logs []*Log
-	var seen []fs.FileInfo
 	for _, name := range files {
 		l := &Log{Name: displayName(name)}
 		if join && len(logs) > 0 {
 			l = logs[0]
 		}
-		info, err := l.add(ctx, name, stdin, seen)
+		info, err := stat(name, stdin)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("cannot read %s: %w", displayName(name), reason(err))
 		}
-		if info == nil {
+		if i := slices.IndexFunc(logs, func(l *Log) bool { return l.Reads(info) }); i >= 0 {
+			logs[i].repeat(info)
 			continue
 		}
-		seen = append(seen, info)
+		if err := l.add(ctx, name, info, stdin); err != nil {
+			return nil, err
+		}
 		if len(logs) == 0 || !join {
 			logs = append(logs, l)
+		}
+	}
+	for _, l := range logs {
+		if err := l.checkPieces(); err != nil {
+			return nil, err
 		}
 	}
 	return logs, nil
 }
 
+// repeat notes that a file of the log was named again.
+func (l *Log) repeat(info fs.FileInfo) {
+	i := slices.IndexFunc(l.files, func(f fs.FileInfo) bool { return same(f, info) })
+	if name := l.Sources[i].Name; !slices.Contains(l.Repeated, name) {
+		l.Repeated = append(l.Repeated, name)
+	}
+}
+
+// checkPieces returns an error if some pieces of a log hold spans and others do
+// not, as far as looking at them takes nothing away.
+func (l *Log) checkPieces() error {
+	if len(l.Sources) < 2 {
+		return nil
+	}
+	var spans, text string
+	for i, s := range l.Sources {
+		if !l.files[i].Mode().IsRegular() {
+			continue
+		}
+		switch head, err := headOf(s.Name); {
+		case err != nil || len(head) == 0: // which is told of when it is read
+		case run.IsSpans(head):
+			spans = s.Name
+		default:
+			text = s.Name
+		}
+	}
+	if spans != "" && text != "" {
+		return notJoined(spans, text)
+	}
+	return nil
+}
+
+func notJoined(spans, text string) error {
+	return fmt.Errorf("%s holds spans, which %w with %s: read them apart", spans, ErrJoin, text)
+}
+
+// headOf returns the first bytes of a file's text.
+func headOf(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := new(Log).decompress(name, f)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	head, _ := peek(text)
+	return head, nil
+}
+
 // Read yields the runs of a log: of a TIMELINE log as run.Read does, of files
 // of spans as run.ReadSpans does. The first bytes of the first of its files
-// tell.
+// tell; spans are no piece of a log.
 func Read(ctx context.Context, l *Log, o run.Options) iter.Seq2[*run.Run, error] {
 	return func(yield func(*run.Run, error) bool) {
 		sources := slices.Clone(l.Sources)
@@ -99,14 +170,18 @@ func Read(ctx context.Context, l *Log, o run.Options) iter.Seq2[*run.Run, error]
 				first.Close()
 			}
 		}()
-		text := bufio.NewReaderSize(first, run.SpansHead)
+		var text io.ReadCloser
+		l.head, text = peek(first)
 		sources[0].Open = func() (io.ReadCloser, error) {
 			taken = true
-			return peeked{text, first}, nil
+			return text, nil
 		}
-		read := run.Read
-		if head, _ := text.Peek(run.SpansHead); run.IsSpans(head) {
-			read = run.ReadSpans
+		read := run.ReadSpans
+		if !run.IsSpans(l.head) {
+			read = run.Read
+			for i, s := range sources[1:] {
+				sources[i+1].Open = func() (io.ReadCloser, error) { return openPiece(s, l.Name) }
+			}
 		}
 		for r, err := range read(ctx, l.Name, o, sources...) {
 			if !yield(r, err) {
@@ -114,6 +189,28 @@ func Read(ctx context.Context, l *Log, o run.Options) iter.Seq2[*run.Run, error]
 			}
 		}
 	}
+}
+
+// openPiece opens a piece of a log, unless that holds spans.
+func openPiece(s run.Source, log string) (io.ReadCloser, error) {
+	f, err := s.Open()
+	if err != nil {
+		return nil, err
+	}
+	head, text := peek(f)
+	if run.IsSpans(head) {
+		text.Close()
+		return nil, notJoined(s.Name, log)
+	}
+	return text, nil
+}
+
+// peek returns the first bytes of a text, as many as tell whether it is spans,
+// and the whole text. What goes wrong goes wrong again when that is read.
+func peek(f io.ReadCloser) ([]byte, io.ReadCloser) {
+	text := bufio.NewReaderSize(f, run.SpansHead)
+	head, _ := text.Peek(run.SpansHead)
+	return slices.Clone(head), peeked{text, f}
 }
 
 // A peeked is a file whose first bytes were looked at.
@@ -129,18 +226,11 @@ func displayName(name string) string {
 	return name
 }
 
-// add adds a file to a log and returns what it is, or nil for one that was
-// added before.
-func (l *Log) add(ctx context.Context, name string, stdin io.Reader, seen []fs.FileInfo) (fs.FileInfo, error) {
+// add adds a file to a log.
+func (l *Log) add(ctx context.Context, name string, info fs.FileInfo, stdin io.Reader) error {
 	s := run.Source{Name: displayName(name)}
-	info, err := stat(name, stdin)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("cannot read %s: %w", s.Name, reason(err))
-	case slices.ContainsFunc(seen, func(other fs.FileInfo) bool { return same(info, other) }):
-		return nil, nil
-	case info.IsDir():
-		return nil, fmt.Errorf("cannot read %s, which is a directory: name the logs in it", s.Name)
+	if info.IsDir() {
+		return fmt.Errorf("cannot read %s, which is a directory: name the logs in it", s.Name)
 	}
 	open := func() (io.ReadCloser, error) { return os.Open(name) }
 	if name == Stdin {
@@ -161,7 +251,7 @@ func (l *Log) add(ctx context.Context, name string, stdin io.Reader, seen []fs.F
 	}
 	l.Sources = append(l.Sources, s)
 	l.files = append(l.files, info)
-	return info, nil
+	return nil
 }
 
 // stat returns what a file is.
@@ -221,6 +311,51 @@ func reason(err error) error {
 // cuzk.log, cuzk.log.1, cuzk.log-20260218.gz, bench.txt, run.out.zst.
 var looksLikeLog = regexp.MustCompile(`(?i)\.(log|txt|out|err|timeline)([.-][0-9][0-9T:-]*)?(\.(gz|zst))?$`)
 
+// mayHoldSpans matches the names of the files of a directory that are taken from
+// it if they hold spans: spans.json, traces-2026-02-18T14-59-07.jsonl.zst, run.pb.
+var mayHoldSpans = regexp.MustCompile(`(?i)\.(jsonl?|pb)([.-][0-9][0-9T:-]*)?(\.(gz|zst))?$`)
+
+// A pipeline of this program keeps a run twice: as spans and, where these are
+// not whole, as its journal.
+const (
+	spansOfRun   = "spans.json"
+	journalOfRun = "timeline.log"
+)
+
+// expandDirectory returns the files of a directory that are logs, or that hold
+// spans.
+func expandDirectory(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the directory %s: %w", dir, reason(err))
+	}
+	var files []string
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+		case looksLikeLog.MatchString(e.Name()):
+			files = append(files, name)
+		case mayHoldSpans.MatchString(e.Name()):
+			info, err := os.Stat(name)
+			if err != nil || !info.Mode().IsRegular() {
+				continue
+			}
+			// One that cannot be looked at is told of when it is read.
+			if head, err := headOf(name); err != nil || run.IsSpans(head) {
+				files = append(files, name)
+			}
+		}
+	}
+	if slices.Contains(files, filepath.Join(dir, spansOfRun)) {
+		files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == journalOfRun })
+	}
+	if files == nil {
+		return nil, fmt.Errorf("no logs in the directory %s: files named like *.log, *.txt, *.out or *.err, and files of spans named like *.json, *.jsonl or *.pb, also rotated or as .gz and .zst, are taken from it; name others themselves", dir)
+	}
+	return files, nil
+}
+
 // expand returns the files that an argument names.
 func expand(arg string) ([]string, error) {
 	if arg == Stdin {
@@ -229,20 +364,7 @@ func expand(arg string) ([]string, error) {
 	info, err := os.Stat(arg)
 	switch {
 	case err == nil && info.IsDir():
-		entries, err := os.ReadDir(arg)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the directory %s: %w", arg, reason(err))
-		}
-		var files []string
-		for _, e := range entries {
-			if !e.IsDir() && looksLikeLog.MatchString(e.Name()) {
-				files = append(files, filepath.Join(arg, e.Name()))
-			}
-		}
-		if files == nil {
-			return nil, fmt.Errorf("no logs in the directory %s: files named like *.log, *.txt, *.out or *.err, also rotated or as .gz and .zst, are taken from it; name others themselves", arg)
-		}
-		return files, nil
+		return expandDirectory(arg)
 	case err == nil:
 		return []string{arg}, nil
 	case !errors.Is(err, fs.ErrNotExist) || !strings.ContainsAny(arg, "*?["):

@@ -213,6 +213,96 @@ func TestPiecesCutAnywhere(t *testing.T) {
 	}
 }
 
+// TestDirectory holds which files of a directory are read.
+func TestDirectory(t *testing.T) {
+	log := []byte("TIMELINE,1,SYNTH_START,job,partition=0\n")
+	spans := []byte(`{"resourceSpans":[]}`)
+	for _, test := range []struct {
+		name  string
+		files map[string][]byte
+		want  []string
+	}{
+		{"logs and spans", map[string][]byte{
+			"cuzk.log": log, "README": log, "a.json": spans, "b.JSONL.gz": gzipped(t, spans), "c-2026-02-18T14-59-07.json.zst": zstded(t, spans),
+			"d.pb": {1<<3 | 2, 5, 1<<3 | 2, 3, 1<<3 | 2, 1, 0}, "e.json.1": spans, "f.txt": spans,
+		}, []string{"a.json", "b.JSONL.gz", "c-2026-02-18T14-59-07.json.zst", "cuzk.log", "e.json.1", "f.txt"}},
+		{"other JSON", map[string][]byte{"cuzk.log": log, "package.json": []byte(`{"name":"x"}`), "empty.json": nil, "report.json.gz": gzipped(t, []byte(`{"runs":[]}`))}, []string{"cuzk.log"}},
+		{"damaged", map[string][]byte{"a.json.gz": []byte("\x1f\x8b\x09\x00any text")}, []string{"a.json.gz"}},
+		{"of prove", map[string][]byte{"spans.json": spans, "timeline.log": log, "run.json": []byte("{}")}, []string{"spans.json"}},
+		{"of prove, interrupted", map[string][]byte{"timeline.log": log}, []string{"timeline.log"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(writeFiles(t, test.files))
+			if err := os.Mkdir("sub.json", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			logs, err := convert.Logs(t.Context(), []string{"."}, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range logs {
+				got = append(got, l.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestJoin holds what cannot be the pieces of one log.
+func TestJoin(t *testing.T) {
+	log := []byte("TIMELINE,1,SYNTH_START,job,partition=0\n")
+	spans := []byte(`{"resourceSpans":[]}`)
+	t.Chdir(writeFiles(t, map[string][]byte{"a.log": log, "spans.json": spans, "spans.json.gz": gzipped(t, spans), "empty": nil}))
+	for _, test := range []struct {
+		args   []string
+		stdin  []byte
+		logs   bool // they are found
+		joined bool
+	}{
+		{args: []string{"a.log", "spans.json"}},
+		{args: []string{"spans.json.gz", "a.log"}},
+		{args: []string{"a.log", "-"}, stdin: spans, logs: true},
+		{args: []string{"a.log", "-"}, stdin: log, logs: true, joined: true},
+		{args: []string{"spans.json", "spans.json.gz", "empty"}, logs: true, joined: true},
+	} {
+		logs, err := convert.Logs(t.Context(), test.args, true, bytes.NewReader(test.stdin))
+		if (err == nil) != test.logs {
+			t.Errorf("%v: %v", test.args, err)
+		}
+		for _, l := range logs {
+			for _, e := range convert.Read(t.Context(), l, run.Options{}) {
+				if e != nil {
+					err = e
+				}
+			}
+		}
+		if errors.Is(err, convert.ErrJoin) == test.joined {
+			t.Errorf("%v: %v", test.args, err)
+		}
+	}
+}
+
+// TestRepeated tells of files that are named more than once.
+func TestRepeated(t *testing.T) {
+	t.Chdir(writeFiles(t, map[string][]byte{"a.log": []byte("a"), "b.log": []byte("b")}))
+	for _, join := range []bool{false, true} {
+		logs, err := convert.Logs(t.Context(), []string{"b.log", "a.log", "./b.log", "b*"}, join, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range logs {
+			got = append(got, l.Repeated...)
+		}
+		if diff := cmp.Diff([]string{"b.log"}, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // TestManyLogs converts several logs as several runs.
 func TestManyLogs(t *testing.T) {
 	clearEnvironment(t)

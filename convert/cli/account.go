@@ -16,6 +16,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
+
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
@@ -277,12 +279,12 @@ func (p *textPrinter) run(r *run.Run, id string, pages jaegerPages) error {
 func (p *textPrinter) facts(w io.Writer, a *account) {
 	in := &a.Input
 	if a.Sectors == 0 {
-		fmt.Fprintf(w, "%s: no event that can be read\n", report.Sanitize(a.Name))
+		p.head(w, a.Name, "no event that can be read")
 	} else {
-		fmt.Fprintf(w, "%s: %s%s, %s%s in %s\n", report.Sanitize(a.Name),
+		p.head(w, a.Name, fmt.Sprintf("%s%s, %s%s in %s",
 			count(int64(a.Sectors), "sector"), within(some(int64(a.Failed), "failed"), some(int64(a.Unfinished), "unfinished")),
 			count(int64(a.Partitions), "partition"), within(some(int64(a.Skipped), "skipped")),
-			a.End.Sub(a.Start).Round(time.Millisecond))
+			a.End.Sub(a.Start).Round(time.Millisecond)))
 	}
 	inferred := ""
 	if in.Inferred > 0 {
@@ -298,8 +300,12 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 		inferred, timingsText(in)), ", "))
 	for _, m := range in.Problems {
 		text := m.Place() + ": " + report.Sanitize(m.What)
+		quoted := report.Fit(m.Text, p.factWidth())
+		if room := p.factWidth() - uniseg.StringWidth(text+": "); room >= narrowestQuote {
+			quoted = report.Fit(m.Text, room)
+		}
 		if m.Text != "" {
-			text += ": " + report.Sanitize(m.Text)
+			text += ": " + quoted
 		}
 		p.fact(w, "", text)
 	}
@@ -327,9 +333,31 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 	}
 }
 
+// narrowestQuote is how many columns a quoted line takes at least where it stands
+// behind what is said of it.
+const narrowestQuote = 16
+
+// narrowestName is how many columns the name of a run takes at least.
+const narrowestName = 24
+
+// head writes a run's name, and what is said of it.
+func (p *textPrinter) head(w io.Writer, name, text string) {
+	name = report.Middle(name, max(p.width-len(text)-len(": "), narrowestName))
+	if uniseg.StringWidth(name)+len(": ")+len(text) <= p.width {
+		fmt.Fprintf(w, "%s: %s\n", name, text)
+		return
+	}
+	fmt.Fprintf(w, "%s:\n", name)
+	for line := range report.Wrapped(text, p.width-len("  ")) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+}
+
+func (p *textPrinter) factWidth() int { return p.width - len("  nnnnnnnn ") }
+
 // fact writes one fact, its name in front, over as many lines as it needs.
 func (p *textPrinter) fact(w io.Writer, name, text string) {
-	for line := range report.Wrapped(text, p.width-len("  nnnnnnnn ")) {
+	for line := range report.Wrapped(text, p.factWidth()) {
 		fmt.Fprintf(w, "  %-8s %s\n", name, line)
 		name = ""
 	}
@@ -387,7 +415,7 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaegerPag
 		if len(a.Overview) > 1 {
 			name = fmt.Sprintf("run, part %d", i+1)
 			if i == maxOverviewLinks {
-				fmt.Fprintf(w, "  … %d more parts\n", len(a.Overview)-i)
+				fmt.Fprintf(w, "  and %d more parts\n", len(a.Overview)-i)
 				break
 			}
 		}
@@ -395,7 +423,7 @@ func (p *textPrinter) traces(w io.Writer, r *run.Run, id string, pages jaegerPag
 	}
 	for i, s := range r.Sectors {
 		if i == maxSectorLinks {
-			fmt.Fprintf(w, "  … %s more; --format json names all\n", count(int64(len(r.Sectors)-i), "sector"))
+			fmt.Fprintf(w, "  and %s more; --format json names all\n", count(int64(len(r.Sectors)-i), "sector"))
 			break
 		}
 		name := report.Column(s.Label(), 12)

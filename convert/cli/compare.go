@@ -50,7 +50,7 @@ place; what is one number of a run cannot be told from noise then.
 --fail-on CONDITION exits with 1 where the condition holds for a set beside the
 first, and where its figure is not known. It can be given several times. It is a
 figure, > or < (>=, <=), and
-  a change in percent against the first set:  seconds_per_proof.steady>+3%
+  a change against the first set, signed:     seconds_per_proof.steady>+3%
   a value, of times in the figure's unit:     utilization_active<0.9
 Figures: ` + strings.Join(wrapList(compare.Names(), len("Figures: "), 78), "\n") + `
 and those of a phase by its name, as the table has them. Shares are from 0 to 1.
@@ -145,13 +145,9 @@ func (o *compareOptions) compare(ctx context.Context, args []string, stdin io.Re
 			}
 		}
 		var err error
-		if logs[i], err = convert.Logs(ctx, []string{pattern}, o.join, stdin); err == nil {
-			err = notALog(o.output, logs[i])
-		}
-		if err != nil {
+		if logs[i], err = o.logs(ctx, []string{pattern}, o.output, stdin, stderr); err != nil {
 			return err
 		}
-		warnOfPieces(stderr, logs[i])
 		sets[i].Name = name
 	}
 	bar := newProgress(stderr)
@@ -206,7 +202,7 @@ func setOf(arg string) (name, pattern string) {
 func (o *compareOptions) readSet(ctx context.Context, s *compare.Set, logs []*convert.Log, bar *progress) (first *run.Run, err error) {
 	for _, log := range logs {
 		bar.read(log)
-		sectors := 0
+		var in found
 		for r, err := range o.read(ctx, log) {
 			if ctx.Err() != nil {
 				return nil, nil
@@ -214,17 +210,17 @@ func (o *compareOptions) readSet(ctx context.Context, s *compare.Set, logs []*co
 			if err != nil {
 				return nil, readError(err, false, "")
 			}
+			in.add(r)
 			limitMemory()
 			if len(r.Sectors) == 0 {
 				continue
 			}
-			sectors += len(r.Sectors)
 			s.Runs = append(s.Runs, figures.Of(r))
 			if first == nil {
 				first = r
 			}
 		}
-		if err := nothingIn(log, sectors); err != nil {
+		if err := in.nothing(log); err != nil {
 			return nil, err
 		}
 	}

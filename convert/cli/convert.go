@@ -82,7 +82,9 @@ standard input. The lines may carry the prefixes of journalctl, syslog,
 Kubernetes or docker compose, and the engine's own log may stand between them:
 it tells the wall clock, the devices and the failures. What the log lacks is
 derived where it can be, and marked. A file of spans is taken as well: OTLP as
-JSON or protobuf, or Jaeger's JSON, whatever wrote it.
+JSON or protobuf, or Jaeger's JSON, whatever wrote it. Of a directory, files named
+like *.log, *.txt, *.out and *.err are taken, and those like *.json, *.jsonl and
+*.pb that hold spans, also rotated or compressed ones.
 
 Where to: http://localhost:4317 by OTLP over gRPC, unless --endpoint or the
 standard variables say otherwise: OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL,
@@ -176,14 +178,13 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 		width, color := report.Terminal(account)
 		c.out = &textPrinter{w: account, width: width, color: color, perDevice: o.workers}
 	}
-	logs, err := o.setup(ctx, c, args, stdin, stdout)
+	logs, err := o.setup(ctx, c, args, stdin, stdout, stderr)
 	if err != nil {
 		if usage := (usageError{}); !errors.As(err, &usage) {
 			c.fail(c.out.end(tracing.Delivery{}, "", []error{err}))
 		}
 		return errors.Join(append([]error{err}, c.failures...)...)
 	}
-	warnOfPieces(stderr, logs)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -219,12 +220,9 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 var errInterrupted = errors.New("interrupted")
 
 // setup finds the logs and makes the pipeline.
-func (o *options) setup(ctx context.Context, c *conversion, args []string, stdin io.Reader, stdout *os.File) ([]*convert.Log, error) {
-	logs, err := convert.Logs(ctx, args, o.join, stdin)
+func (o *options) setup(ctx context.Context, c *conversion, args []string, stdin io.Reader, stdout, stderr *os.File) ([]*convert.Log, error) {
+	logs, err := o.logs(ctx, args, o.output, stdin, stderr)
 	if err != nil {
-		return nil, err
-	}
-	if err := notALog(o.output, logs); err != nil {
 		return nil, err
 	}
 	c.pipeline, err = tracing.Setup(ctx, tracing.Options{
@@ -248,12 +246,12 @@ func (c *conversion) fail(err error) {
 // convertLog converts each run of a log.
 func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 	c.bar.read(log)
-	sectors := 0
+	var in found
 	for u, err := range c.read(ctx, log) {
 		if err != nil {
-			return readError(err, sectors > 0, "converted")
+			return readError(err, in.sectors > 0, "converted")
 		}
-		sectors += len(u.Sectors)
+		in.add(u)
 		id := ""
 		if len(u.Sectors) > 0 {
 			id = c.unique(convert.RunID(u, c.run))
@@ -275,7 +273,7 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 			c.fail(fmt.Errorf("%s: %w", u.Name, err))
 		}
 	}
-	return nothingIn(log, sectors)
+	return in.nothing(log)
 }
 
 // unique returns an id under which no other run was converted: two that are to

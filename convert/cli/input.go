@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,12 +84,29 @@ func (in *input) read(ctx context.Context, log *convert.Log) iter.Seq2[*run.Run,
 	return convert.Read(ctx, log, o)
 }
 
-// warnOfPieces says if logs that are read one by one look like pieces of one.
-func warnOfPieces(w io.Writer, logs []*convert.Log) {
+// logs finds the logs that the arguments name, and says on w what is notable
+// about them. None is to be the output.
+func (in *input) logs(ctx context.Context, args []string, output string, stdin io.Reader, w io.Writer) ([]*convert.Log, error) {
+	logs, err := convert.Logs(ctx, args, in.join, stdin)
+	switch {
+	case errors.Is(err, convert.ErrJoin):
+		err = usageError{err}
+	case err == nil:
+		err = notALog(output, logs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
+		for _, name := range l.Repeated {
+			fmt.Fprintf(w, "provetrace: %s is named more than once, and read once\n", report.Sanitize(name))
+		}
+	}
 	if older, newer, ok := convert.Rotated(logs); ok {
 		fmt.Fprintf(w, "provetrace: %s and %s look like pieces of one rotated log: with --join they are read as one\n",
 			report.Sanitize(older), report.Sanitize(newer))
 	}
+	return logs, nil
 }
 
 // notALog returns an error if an output is a file that is to be read.
@@ -104,16 +123,57 @@ func notALog(output string, logs []*convert.Log) error {
 	return nil
 }
 
-// nothingIn returns an error if a log that was read has no sectors.
-func nothingIn(log *convert.Log, sectors int) error {
+// A found is what the runs of a log hold.
+type found struct {
+	sectors   int
+	malformed int64 // lines
+	problem   *run.Problem
+}
+
+func (f *found) add(r *run.Run) {
+	f.sectors += len(r.Sectors)
+	f.malformed += r.Input.Malformed
+	if f.problem == nil && len(r.Input.Problems) > 0 {
+		f.problem = &r.Input.Problems[0]
+	}
+}
+
+// nothing returns an error if a log that was read has no sectors.
+func (f *found) nothing(log *convert.Log) error {
 	switch {
-	case sectors > 0:
+	case f.sectors > 0:
 		return nil
 	case log.Read() == 0:
 		return fmt.Errorf("%s is empty", log.Name)
+	case f.problem != nil:
+		return fmt.Errorf("no TIMELINE line of %s can be read (%d malformed): %s: %s", log.Name, f.malformed, f.problem.Place(), f.problem.What)
+	case beginsJSON(log.Head()):
+		return fmt.Errorf("%s is JSON without spans of the contract%s", log.Name, jaegerSays(log.Head()))
 	default:
 		return fmt.Errorf("no TIMELINE event in %s: is it the engine's standard error?", log.Name)
 	}
+}
+
+// beginsJSON reports whether a text that begins so can be JSON.
+func beginsJSON(head []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(head))
+	for tokens := 0; ; tokens++ {
+		if _, err := d.Token(); err != nil {
+			return tokens > 0 && (err == io.EOF || err == io.ErrUnexpectedEOF)
+		}
+	}
+}
+
+// jaegerSays returns what an answer of Jaeger's API says that went wrong, if it
+// is one: {"data":null,"errors":[{"msg":…}]}.
+func jaegerSays(answer []byte) string {
+	var a struct {
+		Errors []struct{ Msg string }
+	}
+	if json.Unmarshal(answer, &a) != nil || len(a.Errors) == 0 || a.Errors[0].Msg == "" {
+		return ""
+	}
+	return fmt.Sprintf(", but the error %q of a Jaeger", a.Errors[0].Msg)
 }
 
 // readError says what could not be read of a log, and what became of the rest.

@@ -49,7 +49,8 @@ idle, how long each phase takes, and what removing the largest cause would give.
 
 A LOG is what convert takes: a file (plain, gzip or zstd), a directory of them,
 a pattern, or - for standard input. Files of spans are OTLP as JSON or protobuf,
-as convert -o and the collector write them, or a download from Jaeger.
+as convert -o and the collector write them, or a download from Jaeger; of a
+directory, those of its *.json, *.jsonl and *.pb that hold spans.
 
 --format html is a page to look at, which needs nothing but a browser; perfetto
 is a Chrome trace for ui.perfetto.dev and chrome://tracing.
@@ -128,6 +129,10 @@ func (o *reportOptions) check(flags *pflag.FlagSet) error {
 	if o.to, err = parseMoment(o.until); err != nil {
 		return fmt.Errorf("--until: %w", err)
 	}
+	bothGiven, sameClock := o.from.given && o.to.given, o.from.wall.IsZero() == o.to.wall.IsZero()
+	if bothGiven && sameClock && !o.from.before(o.to) {
+		return fmt.Errorf("--since %s is not before --until %s", o.since, o.until)
+	}
 	return nil
 }
 
@@ -144,6 +149,11 @@ func (m instant) of(r *run.Run) int64 {
 		return m.offset
 	}
 	return max(m.wall.Sub(r.Epoch.Time).Milliseconds(), 0)
+}
+
+// before reports whether an instant is before another by the same clock.
+func (m instant) before(other instant) bool {
+	return m.offset < other.offset || m.wall.Before(other.wall)
 }
 
 // parseMoment reads the argument of --since or --until.
@@ -222,14 +232,10 @@ type reporter interface {
 
 // report does the command's work.
 func (o *reportOptions) report(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) error {
-	logs, err := convert.Logs(ctx, args, o.join, stdin)
-	if err == nil {
-		err = notALog(o.output, logs)
-	}
+	logs, err := o.logs(ctx, args, o.output, stdin, stderr)
 	if err != nil {
 		return err
 	}
-	warnOfPieces(stderr, logs)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -288,15 +294,15 @@ func (o *reportOptions) nothing() error {
 // reportLog reports on each run of a log.
 func (o *reportOptions) reportLog(ctx context.Context, log *convert.Log, bar *progress, to reporter, reported *int) error {
 	bar.read(log)
-	sectors := 0
+	var in found
 	for r, err := range o.read(ctx, log) {
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return readError(err, sectors > 0, "reported")
+			return readError(err, in.sectors > 0, "reported")
 		}
-		sectors += len(r.Sectors)
+		in.add(r)
 		limitMemory()
 		scope, some := o.scope(r)
 		if len(r.Sectors) > 0 && !some {
@@ -309,7 +315,7 @@ func (o *reportOptions) reportLog(ctx context.Context, log *convert.Log, bar *pr
 			return err
 		}
 	}
-	return nothingIn(log, sectors)
+	return in.nothing(log)
 }
 
 func (o *reportOptions) reporter(out *output) reporter {

@@ -214,14 +214,10 @@ func (o *whatIfOptions) settings(w *whatif.Workload) []whatif.Settings {
 
 // whatIf does the command's work.
 func (o *whatIfOptions) whatIf(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) error {
-	logs, err := convert.Logs(ctx, args, o.join, stdin)
-	if err == nil {
-		err = notALog(o.output, logs)
-	}
+	logs, err := o.logs(ctx, args, o.output, stdin, stderr)
 	if err != nil {
 		return err
 	}
-	warnOfPieces(stderr, logs)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -264,19 +260,19 @@ func (o *whatIfOptions) whatIf(ctx context.Context, args []string, stdin io.Read
 // forecast predicts for each run of a log.
 func (o *whatIfOptions) forecast(ctx context.Context, log *convert.Log, bar *progress) (all []*whatif.Forecast, err error) {
 	bar.read(log)
-	sectors := 0
+	var in found
 	for r, err := range o.read(ctx, log) {
 		if ctx.Err() != nil {
 			return all, nil
 		}
 		if err != nil {
-			return all, readError(err, sectors > 0, "predicted from")
+			return all, readError(err, in.sectors > 0, "predicted from")
 		}
+		in.add(r)
 		limitMemory()
 		if len(r.Sectors) == 0 {
 			continue
 		}
-		sectors += len(r.Sectors)
 		w, err := whatif.Measure(r)
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", r.Name, err)
@@ -289,7 +285,7 @@ func (o *whatIfOptions) forecast(ctx context.Context, log *convert.Log, bar *pro
 		}
 		all = append(all, f)
 	}
-	return all, nothingIn(log, sectors)
+	return all, in.nothing(log)
 }
 
 // predict begins to show how many predictions are made, by what tell says.

@@ -166,8 +166,8 @@ func plain(s string) bool {
 }
 
 // Fit returns s sanitized and, where it takes more columns of a terminal, cut
-// to width with an ellipsis.
-func Fit(s string, width int) string { return fit(s, width, false) }
+// to width with an ellipsis, of which both are ASCII where the locale is.
+func Fit(s string, width int) string { return fit(s, width, !UTF8Locale()) }
 
 // Column returns s, sanitized, cut and filled up with blanks to a width.
 func Column(s string, width int) string {
@@ -175,7 +175,32 @@ func Column(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-textWidth(s)))
 }
 
-// fit is [Fit], for terminals that show ASCII only too.
+// Middle returns what [Fit] does, but keeps the end too, which of a file's path
+// tells most.
+func Middle(s string, width int) string { return middle(s, width, !UTF8Locale()) }
+
+func middle(s string, width int, ascii bool) string {
+	const narrowest = 12
+	width = max(width, narrowest)
+	s = Sanitize(s)
+	if ascii {
+		s = escapeNonASCII(s)
+	}
+	total := textWidth(s)
+	if total <= width {
+		return s
+	}
+	front := fit(s, width/3, ascii)
+	room := width - textWidth(front)
+	for state := -1; total > room; {
+		var w int
+		_, s, w, state = uniseg.FirstGraphemeClusterInString(s, state)
+		total -= w
+	}
+	return front + s
+}
+
+// fit is [Fit], for terminals that show ASCII only or more.
 func fit(s string, width int, ascii bool) string {
 	if width <= 0 {
 		return ""

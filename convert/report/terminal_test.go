@@ -70,6 +70,20 @@ func TestFit(t *testing.T) {
 			t.Errorf("%.20q in %d columns: got %q, want %q", test.in, test.width, got, test.want)
 		}
 	}
+	for _, test := range []struct {
+		in    string
+		width int
+		want  string
+	}{
+		{"runs/bench.log", 14, "runs/bench.log"},
+		{"/var/log/runs/bench.log", 16, "/var…s/bench.log"},
+		{"/var/log/証明/証明証明.log", 15, "/var…明証明.log"},
+		{"/var/log/bench.log", 0, "/va…ench.log"},
+	} {
+		if got := Middle(test.in, test.width); got != test.want {
+			t.Errorf("%q in %d columns: got %q, want %q", test.in, test.width, got, test.want)
+		}
+	}
 	if got := fit("né-ok", 20, true); got != `n\u00e9-ok` {
 		t.Errorf("ASCII: got %q", got)
 	}
