@@ -337,17 +337,18 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 // behind what is said of it.
 const narrowestQuote = 16
 
-// narrowestName is how many columns the name of a run takes at least.
+// narrowestName is how many columns the name of a run takes at least, if it is as
+// long, where it stands before what is said of the run.
 const narrowestName = 24
 
 // head writes a run's name, and what is said of it.
 func (p *textPrinter) head(w io.Writer, name, text string) {
-	name = report.Middle(name, max(p.width-len(text)-len(": "), narrowestName))
-	if uniseg.StringWidth(name)+len(": ")+len(text) <= p.width {
-		fmt.Fprintf(w, "%s: %s\n", name, text)
+	whole := report.Sanitize(name)
+	if room := p.width - len(text) - len(": "); room >= min(uniseg.StringWidth(whole), narrowestName) {
+		fmt.Fprintf(w, "%s: %s\n", report.Middle(whole, room), text)
 		return
 	}
-	fmt.Fprintf(w, "%s:\n", name)
+	fmt.Fprintf(w, "%s:\n", report.Middle(whole, p.width-len(":")))
 	for line := range report.Wrapped(text, p.width-len("  ")) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

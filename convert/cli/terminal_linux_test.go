@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%q reaches the terminal: %q", name, out)
 		}
 		lines := terminaltest.Shown(out)
-		if !strings.Contains(lines[0], ".log:") || !strings.Contains(lines[0]+lines[1], "5 sectors") {
+		if !strings.Contains(lines[0]+lines[1], ":  5 sectors") && !strings.Contains(lines[0], ": 5 sectors") {
 			t.Errorf("the account does not begin the screen:\n%s", strings.Join(lines, "\n"))
 		}
 		for _, line := range lines {
