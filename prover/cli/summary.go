@@ -246,7 +246,7 @@ func (s *summary) foot(w io.Writer, width int) {
 	}
 	for i, x := range s.Sectors {
 		if i == maxSectorLinks {
-			fmt.Fprintf(w, "  … %d more sectors; --format json names all\n", len(s.Sectors)-i)
+			fmt.Fprintf(w, "  and %d more sectors; --format json names all\n", len(s.Sectors)-i)
 			break
 		}
 		if x.TraceID != "" {
