@@ -67,6 +67,9 @@ func (m *Mode) UnmarshalText(text []byte) error {
 // it, the other prepares its next partition.
 const DefaultWorkersPerDevice = 2
 
+// maxPartitions bounds the partitions of a sector: far more than any has.
+const maxPartitions = 1 << 15
+
 // Options are the options of [New]. What is zero has the default given.
 type Options struct {
 	// Backend has the devices. [Pipeline.Close] closes it.
@@ -161,7 +164,8 @@ type Job struct {
 }
 
 // A Statement is what is proved of a sector. Its partitions are synthesized in
-// several goroutines at once.
+// several goroutines at once, none of which it may end (as [runtime.Goexit]
+// does, and with it a test's FailNow).
 type Statement interface {
 	// Partitions is how many there are: at least one, and always the same.
 	Partitions() int
@@ -277,14 +281,16 @@ func (p *Pipeline) admit(ctx context.Context, job Job) (*sector, error) {
 	if err := catch(func() error { partitions = job.Statement.Partitions(); return nil }); err != nil {
 		return nil, fmt.Errorf("counting its partitions: %w", err)
 	}
-	if partitions < 1 {
-		return nil, fmt.Errorf("its statement has %d partitions: at least one is needed", partitions)
+	if partitions < 1 || partitions > maxPartitions {
+		return nil, fmt.Errorf("its statement has %d partitions: it can have 1 to %d", partitions, maxPartitions)
 	}
 	s := newSector(ctx, job, partitions, p.o.Mode)
 	if need := p.o.PartitionBytes * int64(len(s.units[0].partitions)); p.o.Memory > 0 && need > p.o.Memory {
+		s.cancel(nil)
 		return nil, fmt.Errorf("its %d partitions take %d bytes, and the memory budget is %d: raise it, or prove partition by partition", partitions, need, p.o.Memory)
 	}
 	if err := p.reserve(s); err != nil {
+		s.cancel(nil)
 		return nil, err
 	}
 	now := time.Now()
@@ -355,7 +361,7 @@ func (p *Pipeline) Close() error {
 	p.idle = nil
 	p.mu.Unlock()
 	p.workers.Wait()
-	if err := p.o.Backend.Close(); err != nil {
+	if err := catch(p.o.Backend.Close); err != nil {
 		p.err = fmt.Errorf("prover: closing the backend %s: %w", p.o.Backend.Name(), err)
 	}
 	close(p.ended)

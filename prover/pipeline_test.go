@@ -406,7 +406,7 @@ func TestImpossible(t *testing.T) {
 	}{
 		{prover.Job{Statement: &fakeStatement{}}, `prover: job "": it has no id: give each job its own`},
 		{prover.Job{ID: "a"}, `prover: job "a": it has no statement to prove`},
-		{some.job("a", 0), `prover: job "a": its statement has 0 partitions: at least one is needed`},
+		{some.job("a", 0), `prover: job "a": its statement has 0 partitions: it can have 1 to 32768`},
 		{prover.Job{ID: "a", Statement: (*fakeStatement)(nil)}, `prover: job "a": counting its partitions: panic: runtime error: invalid memory address or nil pointer dereference`},
 	} {
 		_, err := p.Prove(t.Context(), c.job)

@@ -94,6 +94,10 @@ func finish(took time.Duration) []sim.Phase {
 // fewest is of how many proofs an estimate is made at least.
 const fewest = 5
 
+// fewestAlone is how many of them nothing has hindered: with one alone, as at the
+// start of a run whose proofs never end before the next ones, chance decides.
+const fewestAlone = 2
+
 // estimate divides the GPU intervals of workers that share a device. They wait
 // for each other, so that an interval alone does not tell how long the device
 // worked: where a worker waited, its proof ends after the one before it by the
@@ -123,8 +127,8 @@ func (w *Workload) estimate(proved []*partition) error {
 			spacing = append(spacing, ms(b.times[gpuEnd]-a.times[gpuEnd]))
 		}
 	}
-	if len(spacing) < fewest {
-		return errors.New("the log has no device phases, and too few proofs on a device overlap to tell how long it worked on each: " + needed)
+	if len(spacing) < fewest || len(alone) < fewestAlone {
+		return errors.New("the log has no device phases, and too few proofs on a device overlap, or too few do not, to tell how long it worked on each: " + needed)
 	}
 	tail := w.tail()
 	device := min(median(spacing), unhindered-tail)

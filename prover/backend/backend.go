@@ -48,7 +48,8 @@ type Device interface {
 
 // A Proving is a task on its way through a device. Its methods are called one
 // after the other; Run and Finish return early, with the context's error, when
-// the context is done.
+// the context is done. It is the caller's: where another partition of the sector
+// fails, what a device has begun goes on to its end.
 type Proving interface {
 	// Run does what needs the device. The caller holds its lock.
 	Run(ctx context.Context, phase PhaseFunc) error

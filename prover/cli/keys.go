@@ -66,6 +66,12 @@ func (c keyCache) load(sys *r1cs.System) (keys keyPair, err error) {
 }
 
 func readKey[K any](name string, sys *r1cs.System, read func(io.Reader, *r1cs.System) (K, error)) (key K, err error) {
+	// A pipe would have whoever opens it wait for its other end.
+	if info, err := os.Stat(name); err != nil {
+		return key, err
+	} else if !info.Mode().IsRegular() {
+		return key, fmt.Errorf("%s is no regular file", name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return key, err

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,6 +164,12 @@ func (o *options) check(flags *pflag.FlagSet) error {
 	if err := o.checkCombination(flags); err != nil {
 		return err
 	}
+	if o.out != "" && o.journal != "" && within(o.out, o.journal) {
+		return fmt.Errorf("--journal %s is inside --out %s, where the journal is timeline.log anyway: leave --journal out, or name a file elsewhere", o.journal, o.out)
+	}
+	if o.journal == "-" {
+		return errors.New("--journal - is no file: name one")
+	}
 	for _, n := range []struct {
 		flag      string
 		value     int
@@ -203,6 +210,20 @@ func (o *options) check(flags *pflag.FlagSet) error {
 		return fmt.Errorf("%d sectors of %d nodes take %v sealed: give at most %d at a time", o.sectors, o.sizes.Nodes, byteSize(int64(o.sectors)*replica), most)
 	}
 	return nil
+}
+
+// within reports whether a file is in a directory, or is it.
+func within(dir, file string) bool {
+	d, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	f, err := filepath.Abs(file)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(d, f)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // checkCombination finds flags that mean nothing for the backend.

@@ -239,11 +239,6 @@ func (p *proving) conclude(ctx context.Context, stdout *os.File) error {
 	p.send(ctx, s)
 	s.end(p, r)
 	if p.dir.kept {
-		if p.key != nil {
-			if err := writeKey(p.dir.file(verifyingKeyFile), p.key); err != nil {
-				p.fail(s, fmt.Errorf("cannot write the verifying key to %s: %w", p.dir.path, outfile.Cause(err)))
-			}
-		}
 		if err := p.dir.writeSummary(s); err != nil {
 			p.fail(s, err)
 		}

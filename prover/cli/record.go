@@ -38,7 +38,9 @@ func (p *proving) trace(ctx context.Context, stderr *os.File) (err error) {
 		if name == "" {
 			name = p.dir.journal()
 		}
-		if p.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
+		if info, e := os.Stat(name); e == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			err = fmt.Errorf("cannot write the journal to %s, which is a pipe: name a file", name)
+		} else if p.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
 			err = fmt.Errorf("cannot write the journal to %s: %w", name, outfile.Cause(err))
 		}
 	}

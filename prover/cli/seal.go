@@ -17,6 +17,7 @@ import (
 	"github.com/provetrace/provetrace/prover/backend/sim"
 	"github.com/provetrace/provetrace/prover/groth16"
 	"github.com/provetrace/provetrace/prover/porep"
+	"github.com/provetrace/provetrace/tracing/outfile"
 )
 
 // Of the jobs. Their ids are like Curio's, so that sectors have their numbers.
@@ -91,6 +92,11 @@ func (p *proving) seal(ctx context.Context, po prover.Options) (backend.Backend,
 		return nil, po, err
 	}
 	p.key = keys.verifying
+	if p.dir.kept { // at once, so that what a killed run has proved can be verified
+		if err := writeKey(p.dir.file(verifyingKeyFile), p.key); err != nil {
+			return nil, po, fmt.Errorf("cannot write the verifying key to %s: %w", p.dir.path, outfile.Cause(err))
+		}
+	}
 
 	workers := po.SynthesisWorkers
 	if workers == 0 && po.Mode == prover.Partition {

@@ -28,7 +28,7 @@ func VerifyBatch(vk *VerifyingKey, publics [][]fr.Element, proofs []Proof) error
 		return fmt.Errorf("%d proofs cannot be verified with the public inputs of %d: give as many of both", len(proofs), len(publics))
 	}
 	if len(proofs) == 0 {
-		return nil
+		return errors.New("there is no proof to verify: give at least one")
 	}
 	exponents := make([]fr.Element, len(proofs))
 	for i := range exponents {

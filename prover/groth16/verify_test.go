@@ -106,7 +106,8 @@ func TestVerifyBatch(t *testing.T) {
 		publics = append(publics, r.public)
 		proofs = append(proofs, prove(t, pk, r.assign(t), nil))
 	}
-	for k := range n + 1 {
+	require.ErrorContains(t, groth16.VerifyBatch(vk, nil, nil), "no proof")
+	for k := 1; k <= n; k++ {
 		require.NoError(t, groth16.VerifyBatch(vk, publics[:k], proofs[:k]), "%d proofs", k)
 	}
 	require.ErrorContains(t, groth16.VerifyBatch(vk, publics, proofs[1:]), "4 proofs")
