@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/convert/compare"
 	"github.com/provetrace/provetrace/convert/figures"
 	"github.com/provetrace/provetrace/convert/report"
@@ -22,8 +22,7 @@ import (
 
 type compareOptions struct {
 	input
-	output string
-	format string
+	rendering
 	failOn []string
 
 	limits []compare.Limit // what failOn says
@@ -80,15 +79,11 @@ called wrongly.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.format, "format", "text", "compare as `FORMAT` "+oneOf(compareFormats))
-	f.StringVarP(&o.output, "output", "o", "", "write the comparison to `FILE` (.gz and .zst are compressed, - is standard output)")
+	o.rendering.flags(c, "compare", "the comparison", "text", "json", "csv", "html")
 	f.StringArrayVar(&o.failOn, "fail-on", nil, "exit with 1 where the `CONDITION` holds")
 	o.input.flags(c)
-	complete(c, "format", compareFormats...)
 	return c
 }
-
-var compareFormats = []string{"text", "json", "csv", "html"}
 
 // wrapList lists words in lines, of which the first has some columns less.
 func wrapList(words []string, less, width int) []string {
@@ -111,11 +106,11 @@ func wrapList(words []string, less, width int) []string {
 	return lines
 }
 
-func (o *compareOptions) check(flags *pflag.FlagSet) error {
-	if err := o.input.check(flags); err != nil {
+func (o *compareOptions) check(given *pflag.FlagSet) error {
+	if err := o.input.check(given); err != nil {
 		return err
 	}
-	if err := checkFormat(o.format, compareFormats); err != nil {
+	if err := o.rendering.check(); err != nil {
 		return err
 	}
 	for _, s := range o.failOn {
@@ -130,10 +125,7 @@ func (o *compareOptions) check(flags *pflag.FlagSet) error {
 
 // compare does the command's work.
 func (o *compareOptions) compare(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	limitMemory()
+	collectSeldom()
 	sets := make([]compare.Set, len(args))
 	logs := make([][]*convert.Log, len(args))
 	stdins := 0
@@ -141,7 +133,7 @@ func (o *compareOptions) compare(ctx context.Context, args []string, stdin io.Re
 		name, pattern := setOf(arg)
 		if pattern == convert.Stdin {
 			if stdins++; stdins > 1 {
-				return usageError{errors.New("only one set can be standard input")}
+				return flags.Usage(errors.New("only one set can be standard input"))
 			}
 		}
 		var err error
@@ -170,7 +162,7 @@ func (o *compareOptions) compare(ctx context.Context, args []string, stdin io.Re
 		return failed
 	}
 	c := compare.Of(sets...)
-	out, err := createOutput("the comparison", o.output, o.format, stdout)
+	out, err := o.create(stdout)
 	if err != nil {
 		return err
 	}
@@ -201,26 +193,17 @@ func setOf(arg string) (name, pattern string) {
 // readSet reads the runs of a set and returns the first.
 func (o *compareOptions) readSet(ctx context.Context, s *compare.Set, logs []*convert.Log, bar *progress) (first *run.Run, err error) {
 	for _, log := range logs {
-		bar.read(log)
-		var in found
-		for r, err := range o.read(ctx, log) {
-			if ctx.Err() != nil {
-				return nil, nil
-			}
-			if err != nil {
-				return nil, readError(err, false, "")
-			}
-			in.add(r)
-			limitMemory()
+		err := o.each(ctx, log, bar, "", func(r *run.Run) error {
 			if len(r.Sectors) == 0 {
-				continue
+				return nil
 			}
 			s.Runs = append(s.Runs, figures.Of(r))
 			if first == nil {
 				first = r
 			}
-		}
-		if err := in.nothing(log); err != nil {
+			return nil
+		})
+		if err != nil || ctx.Err() != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/convert/report"
+	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
 	"github.com/provetrace/provetrace/tracing/jaeger"
 )
@@ -29,6 +31,14 @@ const (
 	gcPercent   = 400
 	memoryLimit = 100 << 20 // bytes
 )
+
+// collectSeldom has the collector run as seldom as that.
+func collectSeldom() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	limitMemory()
+}
 
 // limited is when limitMemory last ended, and how long it took.
 var limited struct {
@@ -124,13 +134,13 @@ wrongly.`,
 	f.StringVar(&o.format, "format", "text", "print the account as `FORMAT` text or json")
 	f.StringVar(&o.run, "run", "", "call the run `NAME`, from which the ids of its spans follow (default: its epoch and first job)")
 	o.input.flags(c)
-	complete(c, "format", "text", "json")
-	complete(c, "protocol", "grpc", "http/protobuf")
+	flags.Complete(c, "format", "text", "json")
+	flags.Complete(c, "protocol", "grpc", "http/protobuf")
 	return c
 }
 
-func (o *options) check(flags *pflag.FlagSet) error {
-	if err := o.input.check(flags); err != nil {
+func (o *options) check(given *pflag.FlagSet) error {
+	if err := o.input.check(given); err != nil {
 		return err
 	}
 	switch {
@@ -149,11 +159,6 @@ func (o *options) check(flags *pflag.FlagSet) error {
 	}
 	return nil
 }
-
-// A usageError says that the command was called wrongly.
-type usageError struct{ error }
-
-func (usageError) Usage() {}
 
 // A conversion is one call of the command.
 type conversion struct {
@@ -180,15 +185,12 @@ func (o *options) convert(ctx context.Context, args []string, stdin io.Reader, s
 	}
 	logs, err := o.setup(ctx, c, args, stdin, stdout, stderr)
 	if err != nil {
-		if usage := (usageError{}); !errors.As(err, &usage) {
+		if !flags.IsUsage(err) {
 			c.fail(c.out.end(tracing.Delivery{}, "", []error{err}))
 		}
 		return errors.Join(append([]error{err}, c.failures...)...)
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	limitMemory()
+	collectSeldom()
 	// What waits for room in the pipeline would not see an interrupt.
 	defer context.AfterFunc(ctx, func() { c.pipeline.Shutdown(ctx) })()
 	c.bar = newProgress(stderr)
@@ -230,7 +232,7 @@ func (o *options) setup(ctx context.Context, c *conversion, args []string, stdin
 		Lossless: true, DeterministicIDs: true,
 	})
 	if err != nil && o.output == "" {
-		err = usageError{err} // of an option or a variable
+		err = flags.Usage(err) // of an option or a variable
 	}
 	return logs, err
 }
@@ -245,19 +247,12 @@ func (c *conversion) fail(err error) {
 
 // convertLog converts each run of a log.
 func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
-	c.bar.read(log)
-	var in found
-	for u, err := range c.read(ctx, log) {
-		if err != nil {
-			return readError(err, in.sectors > 0, "converted")
-		}
-		in.add(u)
+	return c.each(ctx, log, c.bar, "converted", func(r *run.Run) (err error) {
 		id := ""
-		if len(u.Sectors) > 0 {
-			id = c.unique(convert.RunID(u, c.run))
-			limitMemory()
+		if len(r.Sectors) > 0 {
+			id = c.unique(convert.RunID(r, c.options.run))
 			c.bar.write(log)
-			err = convert.Run(ctx, c.pipeline, u, id, c.bar.tell)
+			err = convert.Run(ctx, c.pipeline, r, id, c.bar.tell)
 			c.bar.wrote()
 		}
 		if ctx.Err() != nil {
@@ -265,15 +260,15 @@ func (c *conversion) convertLog(ctx context.Context, log *convert.Log) error {
 		}
 		// A run whose delivery failed is told of as well; why it failed is the
 		// pipeline's own error.
-		c.bar.aside(func() { c.fail(c.out.run(u, id, jaegerPages{c.ui, c.pipeline.ServiceName()})) })
-		if c.pipeline.Err() != nil {
-			return nil
+		c.bar.aside(func() { c.fail(c.out.run(r, id, jaegerPages{c.ui, c.pipeline.ServiceName()})) })
+		switch {
+		case c.pipeline.Err() != nil:
+			return errStop
+		case err != nil:
+			c.fail(fmt.Errorf("%s: %w", r.Name, err))
 		}
-		if err != nil {
-			c.fail(fmt.Errorf("%s: %w", u.Name, err))
-		}
-	}
-	return in.nothing(log)
+		return nil
+	})
 }
 
 // unique returns an id under which no other run was converted: two that are to

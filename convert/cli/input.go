@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/convert/report"
 	"github.com/provetrace/provetrace/convert/run"
 )
@@ -36,37 +37,16 @@ func (in *input) flags(c *cobra.Command) {
 	f.BoolVar(&in.join, "join", false, "read all LOGs as the pieces of one rotated log")
 	f.StringVar(&in.epoch, "epoch", "", "wall clock `TIME` of the engine's start, or now: the run ends now (default: as the log tells)")
 	f.IntVar(&in.workers, "gpu-workers-per-device", 0, "`N` GPU workers drive each device, where the log does not tell (default: all drive one)")
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		if v := (*pflag.InvalidValueError)(nil); errors.As(err, &v) {
-			return fmt.Errorf("--%s cannot be %q: give %s", v.GetFlag().Name, v.GetValue(), map[string]string{
-				"int": "a number", "bool": "true or false",
-			}[v.GetFlag().Value.Type()])
-		}
-		return err
-	})
-	complete(c, "epoch", "now")
-}
-
-// complete completes a flag's value.
-func complete(c *cobra.Command, flag string, values ...string) {
-	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag does not exist
-	}
+	flags.Explain(c)
+	flags.Complete(c, "epoch", "now")
 }
 
 // check checks that no flag is empty, and those of the input.
-func (in *input) check(flags *pflag.FlagSet) error {
-	var empty error
-	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" {
-			empty = fmt.Errorf("--%s is empty: give a value, or leave it out", f.Name)
-		}
-	})
-	if empty != nil {
-		return empty
+func (in *input) check(given *pflag.FlagSet) error {
+	if err := flags.NoneEmpty(given); err != nil {
+		return err
 	}
-	if flags.Changed("gpu-workers-per-device") && in.workers < 1 {
+	if given.Changed("gpu-workers-per-device") && in.workers < 1 {
 		return fmt.Errorf("--gpu-workers-per-device %d is less than 1", in.workers)
 	}
 	if in.epoch != "" {
@@ -84,13 +64,40 @@ func (in *input) read(ctx context.Context, log *convert.Log) iter.Seq2[*run.Run,
 	return convert.Read(ctx, log, o)
 }
 
+// errStop is what the caller of each has it stop with, and is no failure.
+var errStop = errors.New("stop")
+
+// each calls f with each run of a log, until that returns an error or ctx is
+// done. Where a log breaks off, become says what is done with what stands before;
+// it is empty where nothing is.
+func (in *input) each(ctx context.Context, log *convert.Log, bar *progress, become string, f func(*run.Run) error) error {
+	bar.read(log)
+	var seen found
+	for r, err := range in.read(ctx, log) {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return readError(err, become != "" && seen.sectors > 0, become)
+		}
+		seen.add(r)
+		limitMemory()
+		if err := f(r); err == errStop || ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return seen.nothing(log)
+}
+
 // logs finds the logs that the arguments name, and says on w what is notable
 // about them. None is to be the output.
 func (in *input) logs(ctx context.Context, args []string, output string, stdin io.Reader, w io.Writer) ([]*convert.Log, error) {
 	logs, err := convert.Logs(ctx, args, in.join, stdin)
 	switch {
 	case errors.Is(err, convert.ErrJoin):
-		err = usageError{err}
+		err = flags.Usage(err)
 	case err == nil:
 		err = notALog(output, logs)
 	}
@@ -117,7 +124,7 @@ func notALog(output string, logs []*convert.Log) error {
 	}
 	for _, l := range logs {
 		if info.Mode().IsRegular() && l.Reads(info) {
-			return usageError{fmt.Errorf("--output %s is one of the logs: give another name", output)}
+			return flags.Usage(fmt.Errorf("--output %s is one of the logs: give another name", output))
 		}
 	}
 	return nil

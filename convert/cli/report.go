@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/provetrace/provetrace/convert"
 	"github.com/provetrace/provetrace/convert/figures"
@@ -23,13 +21,11 @@ import (
 	"github.com/provetrace/provetrace/convert/report/page"
 	"github.com/provetrace/provetrace/convert/report/perfetto"
 	"github.com/provetrace/provetrace/convert/run"
-	"github.com/provetrace/provetrace/tracing/outfile"
 )
 
 type reportOptions struct {
 	input
-	output string
-	format string
+	rendering
 	sector string
 	since  string
 	until  string
@@ -89,37 +85,19 @@ Exit code: 0 when all was reported, 1 when not, 2 when called wrongly.`,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.format, "format", "text", "report as `FORMAT` "+oneOf(reportFormats))
-	f.StringVarP(&o.output, "output", "o", "", "write the report to `FILE` (.gz and .zst are compressed, - is standard output)")
+	o.rendering.flags(c, "report", "the report", "text", "json", "html", "perfetto")
 	f.StringVar(&o.sector, "sector", "", "report on the `SECTOR` of this number, label or job id")
 	f.StringVar(&o.since, "since", "", "leave out what was before `TIME`")
 	f.StringVar(&o.until, "until", "", "leave out what was after `TIME`")
 	o.input.flags(c)
-	complete(c, "format", reportFormats...)
 	return c
 }
 
-var reportFormats = []string{"text", "json", "html", "perfetto"}
-
-// oneOf lists alternatives.
-func oneOf(of []string) string {
-	last := len(of) - 1
-	return strings.Join(of[:last], ", ") + " or " + of[last]
-}
-
-// checkFormat returns an error if a format is none of those that there are.
-func checkFormat(format string, of []string) error {
-	if !slices.Contains(of, format) {
-		return fmt.Errorf("--format %q is not one of %s", format, oneOf(of))
-	}
-	return nil
-}
-
-func (o *reportOptions) check(flags *pflag.FlagSet) error {
-	if err := o.input.check(flags); err != nil {
+func (o *reportOptions) check(given *pflag.FlagSet) error {
+	if err := o.input.check(given); err != nil {
 		return err
 	}
-	if err := checkFormat(o.format, reportFormats); err != nil {
+	if err := o.rendering.check(); err != nil {
 		return err
 	}
 	var err error
@@ -236,12 +214,9 @@ func (o *reportOptions) report(ctx context.Context, args []string, stdin io.Read
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	limitMemory()
+	collectSeldom()
 
-	out, err := createOutput("the report", o.output, o.format, stdout)
+	out, err := o.create(stdout)
 	if err != nil {
 		return err
 	}
@@ -293,29 +268,17 @@ func (o *reportOptions) nothing() error {
 
 // reportLog reports on each run of a log.
 func (o *reportOptions) reportLog(ctx context.Context, log *convert.Log, bar *progress, to reporter, reported *int) error {
-	bar.read(log)
-	var in found
-	for r, err := range o.read(ctx, log) {
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return readError(err, in.sectors > 0, "reported")
-		}
-		in.add(r)
-		limitMemory()
+	return o.each(ctx, log, bar, "reported", func(r *run.Run) error {
 		scope, some := o.scope(r)
 		if len(r.Sectors) > 0 && !some {
-			continue
+			return nil
 		}
 		*reported++
 		f := figures.Within(r, scope)
+		var err error
 		bar.aside(func() { err = to.run(r, f, scope) })
-		if err != nil {
-			return err
-		}
-	}
-	return in.nothing(log)
+		return err
+	})
 }
 
 func (o *reportOptions) reporter(out *output) reporter {
@@ -385,11 +348,7 @@ func (j *jsonReporter) end(failures []error) error {
 	if j.runs == 0 {
 		before = `{"runs":[],`
 	}
-	texts := make([]string, len(failures))
-	for i, err := range failures {
-		texts[i] = err.Error()
-	}
-	errs, err := encode(texts)
+	errs, err := encode(messages(failures))
 	if err != nil {
 		return err
 	}
@@ -434,72 +393,4 @@ func (t *traceReporter) end([]error) error {
 	default:
 		return fmt.Errorf("a Chrome trace is of one run, and there are %d: name one log of one run", len(t.runs))
 	}
-}
-
-// An output is where a command writes: standard output, or a file that gets its
-// name once it is whole. It keeps the first error.
-type output struct {
-	what  string
-	w     io.Writer
-	file  *outfile.File // nil for standard output
-	width int           // columns for text
-	color bool
-	err   error
-}
-
-// createOutput begins an output in a format; without a name, or with -, it is
-// standard output.
-func createOutput(what, name, format string, stdout *os.File) (*output, error) {
-	o := &output{what: what}
-	if name == "" || name == convert.Stdin {
-		if name == "" && (format == "html" || format == "perfetto") && term.IsTerminal(int(stdout.Fd())) {
-			return nil, usageError{fmt.Errorf("--format %s is not for terminals: give a file with -o", format)}
-		}
-		o.w = stdout
-		o.width, o.color = report.Terminal(stdout)
-		return o, nil
-	}
-	var err error
-	if o.file, err = outfile.Create(what, name); err != nil {
-		return nil, err
-	}
-	o.w, o.width = o.file, report.FileWidth()
-	return o, nil
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	if o.err != nil {
-		return 0, o.err
-	}
-	n, err := o.w.Write(b)
-	if err != nil {
-		o.fail(err)
-	}
-	return n, o.err
-}
-
-func (o *output) fail(err error) {
-	if o.file == nil {
-		o.err = fmt.Errorf("cannot write %s: %w", o.what, outfile.Cause(err))
-		return
-	}
-	o.err = o.file.Abort(err)
-	o.file = nil
-}
-
-// abort leaves no file.
-func (o *output) abort() {
-	if o.file != nil {
-		_ = o.file.Abort(context.Canceled)
-		o.file = nil
-	}
-}
-
-// close completes the output and returns its error.
-func (o *output) close() error {
-	if o.err == nil && o.file != nil {
-		o.err = o.file.Close()
-		o.file = nil
-	}
-	return o.err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -14,15 +13,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/convert/report"
+	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/convert/whatif"
 	"github.com/provetrace/provetrace/prover"
 )
 
 type whatIfOptions struct {
 	input
-	output string
-	format string
+	rendering
 
 	synthesisWorkers string
 	workersPerDevice string
@@ -92,25 +92,21 @@ Exit code: 0 when all was predicted, 1 when not, 2 when called wrongly.`,
 	f.StringVar(&o.mode, "mode", "", "prove by `MODE`,...: partition or sector")
 	f.StringVar(&o.finish, "finish", "", "finish proofs `HOW`,...: split (while the worker is at the next one) or inline")
 	f.StringArrayVar(&o.faster, "faster", nil, "`PHASE=FACTOR`,... makes phases faster, as in device=1.5x")
-	f.StringVar(&o.format, "format", "text", "predict as `FORMAT` "+oneOf(whatIfFormats))
-	f.StringVarP(&o.output, "output", "o", "", "write the predictions to `FILE` (.gz and .zst are compressed, - is standard output)")
+	o.rendering.flags(c, "predict", "the predictions", "text", "json", "csv")
 	o.input.flags(c)
-	complete(c, "format", whatIfFormats...)
-	complete(c, "mode", prover.Partition.String(), prover.Sector.String())
-	complete(c, "finish", "split", "inline")
+	flags.Complete(c, "mode", prover.Partition.String(), prover.Sector.String())
+	flags.Complete(c, "finish", "split", "inline")
 	return c
 }
-
-var whatIfFormats = []string{"text", "json", "csv"}
 
 // maxRows bounds the predictions that are made of a run.
 const maxRows = 100
 
-func (o *whatIfOptions) check(flags *pflag.FlagSet) error {
-	if err := o.input.check(flags); err != nil {
+func (o *whatIfOptions) check(given *pflag.FlagSet) error {
+	if err := o.input.check(given); err != nil {
 		return err
 	}
-	if err := checkFormat(o.format, whatIfFormats); err != nil {
+	if err := o.rendering.check(); err != nil {
 		return err
 	}
 	for _, setting := range []struct {
@@ -218,11 +214,8 @@ func (o *whatIfOptions) whatIf(ctx context.Context, args []string, stdin io.Read
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	limitMemory()
-	out, err := createOutput("the predictions", o.output, o.format, stdout)
+	collectSeldom()
+	out, err := o.create(stdout)
 	if err != nil {
 		return err
 	}
@@ -259,33 +252,24 @@ func (o *whatIfOptions) whatIf(ctx context.Context, args []string, stdin io.Read
 
 // forecast predicts for each run of a log.
 func (o *whatIfOptions) forecast(ctx context.Context, log *convert.Log, bar *progress) (all []*whatif.Forecast, err error) {
-	bar.read(log)
-	var in found
-	for r, err := range o.read(ctx, log) {
-		if ctx.Err() != nil {
-			return all, nil
-		}
-		if err != nil {
-			return all, readError(err, in.sectors > 0, "predicted from")
-		}
-		in.add(r)
-		limitMemory()
+	err = o.each(ctx, log, bar, "predicted from", func(r *run.Run) error {
 		if len(r.Sectors) == 0 {
-			continue
+			return nil
 		}
 		w, err := whatif.Measure(r)
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", r.Name, err)
+			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 		bar.predict(log)
 		f, err := w.Forecast(ctx, r.Name, o.settings(w), bar.tell)
 		bar.wrote()
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", r.Name, err)
+			return fmt.Errorf("%s: %w", r.Name, err)
 		}
 		all = append(all, f)
-	}
-	return all, in.nothing(log)
+		return nil
+	})
+	return all, err
 }
 
 // predict begins to show how many predictions are made, by what tell says.
@@ -301,14 +285,10 @@ func (o *whatIfOptions) write(out *output, all []*whatif.Forecast, failures []er
 		for i, f := range all {
 			runs[i] = report.ForecastJSON(f)
 		}
-		errs := make([]string, len(failures))
-		for i, err := range failures {
-			errs[i] = err.Error()
-		}
 		b, err := encode(struct {
 			Runs   []any    `json:"runs"`
 			Errors []string `json:"errors"`
-		}{runs, errs})
+		}{runs, messages(failures)})
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/prover"
 	"github.com/provetrace/provetrace/prover/backend/sim"
 	"github.com/provetrace/provetrace/prover/porep"
@@ -65,7 +66,7 @@ func (o *options) flags(c *cobra.Command) {
 	f.Uint64Var(&o.seed, "seed", 1, "make other sectors, or other simulated times, with another `N`")
 
 	f.StringVar(&o.backend, "backend", backendAuto, "prove on `BACKEND` auto, cpu, cuda or sim; auto is the best there is")
-	f.StringVar(&o.profile, "profile", "partition", "sim: spend the times of `PROFILE` "+oneOf(profileNames()))
+	f.StringVar(&o.profile, "profile", "partition", "sim: spend the times of `PROFILE` "+flags.OneOf(profileNames()))
 	f.IntVar(&o.devices, "devices", 1, "sim: on `N` devices")
 	f.Float64Var(&o.timeScale, "time-scale", 0.1, "sim: times `FACTOR` as long")
 
@@ -87,27 +88,14 @@ func (o *options) flags(c *cobra.Command) {
 		"backend": backends, "profile": profileNames(), "format": formats,
 		"mode": {prover.Partition.String(), prover.Sector.String()}, "protocol": {"grpc", "http/protobuf"},
 	} {
-		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag does not exist
-		}
+		flags.Complete(c, flag, values...)
 	}
 	for _, flag := range []string{"out", "keys"} {
 		if err := c.MarkFlagDirname(flag); err != nil {
 			panic(err)
 		}
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		v := (*pflag.InvalidValueError)(nil)
-		if !errors.As(err, &v) {
-			return err
-		}
-		switch flag := v.GetFlag(); flag.Value.Type() {
-		case "int", "uint64", "float64":
-			return fmt.Errorf("--%s cannot be %q: give a number", flag.Name, v.GetValue())
-		default:
-			return fmt.Errorf("--%s: %w", flag.Name, v.Unwrap())
-		}
-	})
+	flags.Explain(c)
 }
 
 func profileNames() (names []string) {
@@ -115,11 +103,6 @@ func profileNames() (names []string) {
 		names = append(names, p.Name)
 	}
 	return names
-}
-
-func oneOf(of []string) string {
-	last := len(of) - 1
-	return strings.Join(of[:last], ", ") + " or " + of[last]
 }
 
 // What a run may have at most.
@@ -134,14 +117,8 @@ const (
 )
 
 // check says what is impossible, and takes the profile of a simulation.
-func (o *options) check(flags *pflag.FlagSet) error {
-	var err error
-	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" {
-			err = fmt.Errorf("--%s is empty: give a value, or leave it out", f.Name)
-		}
-	})
-	if err != nil {
+func (o *options) check(given *pflag.FlagSet) error {
+	if err := flags.NoneEmpty(given); err != nil {
 		return err
 	}
 	for _, choice := range []struct {
@@ -152,7 +129,7 @@ func (o *options) check(flags *pflag.FlagSet) error {
 		{"protocol", o.protocol, []string{"", "grpc", "http/protobuf"}},
 	} {
 		if !slices.Contains(choice.of, choice.value) {
-			return fmt.Errorf("--%s %q is not one of %s", choice.flag, choice.value, oneOf(slices.DeleteFunc(choice.of, func(s string) bool { return s == "" })))
+			return fmt.Errorf("--%s %q is not one of %s", choice.flag, choice.value, flags.OneOf(slices.DeleteFunc(choice.of, func(s string) bool { return s == "" })))
 		}
 	}
 	switch o.backend {
@@ -161,7 +138,7 @@ func (o *options) check(flags *pflag.FlagSet) error {
 	case backendCUDA:
 		return errors.New("--backend cuda is not part of this build: prove on cpu, or study its scheduling with sim")
 	}
-	if err := o.checkCombination(flags); err != nil {
+	if err := o.checkCombination(given); err != nil {
 		return err
 	}
 	if o.out != "" && o.journal != "" && within(o.out, o.journal) {
@@ -179,7 +156,7 @@ func (o *options) check(flags *pflag.FlagSet) error {
 		{"synthesis-workers", o.synthesisWorkers, 1, maxWorkers}, {"workers-per-device", o.workersPerDevice, 1, maxWorkers},
 		{"queue", o.queue, 1, maxQueue},
 	} {
-		if flags.Changed(n.flag) && (n.value < n.low || n.value > n.high) {
+		if given.Changed(n.flag) && (n.value < n.low || n.value > n.high) {
 			return fmt.Errorf("--%s %d is impossible: give %d to %d", n.flag, n.value, n.low, n.high)
 		}
 	}
@@ -191,16 +168,17 @@ func (o *options) check(flags *pflag.FlagSet) error {
 	if !(o.timeScale > 0 && o.timeScale <= maxScale) {
 		return fmt.Errorf("--time-scale %v is impossible: give a factor above 0, at most %d", o.timeScale, maxScale)
 	}
-	if flags.Changed("memory") && o.memory == 0 {
+	if given.Changed("memory") && o.memory == 0 {
 		return errors.New("--memory 0 has no room for a partition: raise it, or leave it out")
 	}
 	if o.jaeger != "" {
+		var err error
 		if o.pages, err = jaeger.Parse(o.jaeger); err != nil {
 			return fmt.Errorf("--jaeger %w", err)
 		}
 	}
 	if o.backend == backendSim {
-		return o.takeProfile(flags)
+		return o.takeProfile(given)
 	}
 	if err := o.sizes.Validate(); err != nil {
 		return sentence(err)
@@ -227,14 +205,14 @@ func within(dir, file string) bool {
 }
 
 // checkCombination finds flags that mean nothing for the backend.
-func (o *options) checkCombination(flags *pflag.FlagSet) error {
+func (o *options) checkCombination(given *pflag.FlagSet) error {
 	for _, flag := range []string{"profile", "devices", "time-scale"} {
-		if flags.Changed(flag) && o.backend != backendSim {
+		if given.Changed(flag) && o.backend != backendSim {
 			return fmt.Errorf("--%s is for simulations: add --backend sim, or leave it out", flag)
 		}
 	}
 	for _, flag := range []string{"challenges", "nodes", "layers", "memory", "keys"} {
-		if flags.Changed(flag) && o.backend == backendSim {
+		if given.Changed(flag) && o.backend == backendSim {
 			return fmt.Errorf("--%s does not go with --backend sim, which spends times and computes nothing: leave it out", flag)
 		}
 	}
@@ -242,21 +220,21 @@ func (o *options) checkCombination(flags *pflag.FlagSet) error {
 }
 
 // takeProfile has what is not given be as in the experiment.
-func (o *options) takeProfile(flags *pflag.FlagSet) error {
+func (o *options) takeProfile(given *pflag.FlagSet) error {
 	p, err := sim.ProfileNamed(o.profile)
 	if err != nil {
 		return sentence(err)
 	}
-	if !flags.Changed("partitions") {
+	if !given.Changed("partitions") {
 		o.sizes.Partitions = p.Partitions
 	}
-	if !flags.Changed("mode") && p.WholeSectors {
+	if !given.Changed("mode") && p.WholeSectors {
 		o.mode = prover.Sector
 	}
-	if !flags.Changed("synthesis-workers") {
+	if !given.Changed("synthesis-workers") {
 		o.synthesisWorkers = p.SynthesisWorkers
 	}
-	if !flags.Changed("workers-per-device") {
+	if !given.Changed("workers-per-device") {
 		o.workersPerDevice = p.WorkersPerDevice
 	}
 	return nil

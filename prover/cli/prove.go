@@ -73,11 +73,6 @@ when not, 2 when called wrongly.`,
 	return c
 }
 
-// A usageError says that the command was called wrongly.
-type usageError struct{ error }
-
-func (usageError) Usage() {}
-
 // A proving is one call of the command.
 type proving struct {
 	*options

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/provetrace/provetrace/convert"
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/convert/run"
 	"github.com/provetrace/provetrace/tracing"
 	"github.com/provetrace/provetrace/tracing/outfile"
@@ -29,7 +30,7 @@ func (p *proving) trace(ctx context.Context, stderr *os.File) (err error) {
 	if exporting {
 		p.export, err = tracing.Setup(ctx, tracing.Options{Endpoint: p.endpoint, Protocol: p.protocol, Writer: stderr})
 		if err != nil {
-			return usageError{err} // of an option or a variable
+			return flags.Usage(err) // of an option or a variable
 		}
 	}
 	p.file, err = tracing.Setup(ctx, tracing.Options{File: p.dir.spans(), Lossless: true, Also: p.export})

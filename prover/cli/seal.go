@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/provetrace/provetrace/convert/cli/flags"
 	"github.com/provetrace/provetrace/prover"
 	"github.com/provetrace/provetrace/prover/backend"
 	"github.com/provetrace/provetrace/prover/backend/cpu"
@@ -138,7 +139,7 @@ func (p *proving) checkMemory(po prover.Options) error {
 		what = "a whole sector takes"
 	}
 	if po.Memory > 0 && po.Memory < need {
-		return usageError{fmt.Errorf("--memory of %v is less than the %v that %s: raise it", p.memory, byteSize(need), what)}
+		return flags.Usage(fmt.Errorf("--memory of %v is less than the %v that %s: raise it", p.memory, byteSize(need), what))
 	}
 	return nil
 }
