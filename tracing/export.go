@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,70 @@ func (c *counter) OnEnd(s sdktrace.ReadOnlySpan) {
 	c.SpanProcessor.OnEnd(s)
 }
 
-// A courier is the exporter that the batch processor sees. It counts what
+// OnStart does nothing, as that of any processor here. Were it the embedded
+// one's, who starts spans would read what lies beside the count of who ends
+// them, and two cores would wait for each other.
+func (c *counter) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// An inline is a span processor that exports in the goroutine that ends the
+// spans. In a replay that is the recorder's ender, and handing each span on to
+// a further goroutine would take about as long as writing it.
+type inline struct {
+	exporter sdktrace.SpanExporter
+
+	mu    sync.Mutex
+	batch []sdktrace.ReadOnlySpan
+	done  bool
+}
+
+// inlineBatch is how many spans an inline exports at once: few enough that they
+// still are in the processor's cache.
+const inlineBatch = 64
+
+func newInline(e sdktrace.SpanExporter) *inline {
+	return &inline{exporter: e, batch: make([]sdktrace.ReadOnlySpan, 0, inlineBatch)}
+}
+
+func (p *inline) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+func (p *inline) OnEnd(s sdktrace.ReadOnlySpan) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return
+	}
+	if p.batch = append(p.batch, s); len(p.batch) == cap(p.batch) {
+		_ = p.export(context.Background())
+	}
+}
+
+// ForceFlush exports what has ended.
+func (p *inline) ForceFlush(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.export(ctx)
+}
+
+// Shutdown exports what has ended, and shuts the exporter down.
+func (p *inline) Shutdown(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = true
+	return errors.Join(p.export(ctx), p.exporter.Shutdown(ctx))
+}
+
+func (p *inline) export(ctx context.Context) error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	defer func() {
+		clear(p.batch)
+		p.batch = p.batch[:0]
+	}()
+	return p.exporter.ExportSpans(ctx, p.batch)
+}
+
+// A courier is the exporter that the span processor sees. It counts what
 // becomes of the spans and keeps failures, which the processor would else give
 // to the process's error handler, batch by batch.
 type courier struct {

@@ -5,23 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/provetrace/provetrace/tracing/outfile"
 )
 
-// A fileExporter writes each batch of spans as a line of OTLP JSON, the format
-// of the collector's file exporter and receiver.
+// A fileExporter writes spans as lines of OTLP JSON, the format of the
+// collector's file exporter and receiver.
 //
 // Like any exporter it is called by one goroutine at a time.
 type fileExporter struct {
-	w    io.Writer
-	file *outfile.File // nil where a writer was given
+	w       io.Writer
+	file    *outfile.File // nil where a writer was given
+	perLine int           // spans in a line; 0 for those of each export
 
-	enc  jsonEncoder
-	line []byte
-	err  error
+	enc     jsonEncoder
+	line    []byte
+	written atomic.Int64 // spans in whole lines
+	err     error
 }
 
 // newFileExporter opens a file.
@@ -36,28 +39,45 @@ func newFileExporter(name string) (*fileExporter, error) {
 // newWriterExporter writes to a writer, which is called once for each line.
 func newWriterExporter(w io.Writer) *fileExporter { return &fileExporter{w: w} }
 
-// ExportSpans appends a line to the file. After an error, all further calls
-// return that error.
+// ExportSpans adds spans to the file. After an error, all further calls return
+// that error.
 func (e *fileExporter) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
-	if e.err != nil || len(spans) == 0 {
-		return e.err
-	}
-	e.line = append(e.enc.appendRequest(e.line[:0], spans), '\n')
-	if _, err := e.w.Write(e.line); err != nil {
-		e.fail(err)
+	for len(spans) > 0 && e.err == nil {
+		n := len(spans)
+		if e.perLine > 0 {
+			n = min(n, e.perLine-e.enc.spans)
+		}
+		e.enc.add(spans[:n])
+		spans = spans[n:]
+		if e.perLine == 0 || e.enc.spans == e.perLine {
+			e.endLine()
+		}
 	}
 	return e.err
+}
+
+// endLine writes the line of the spans since the last one.
+func (e *fileExporter) endLine() {
+	spans := e.enc.spans
+	e.line = append(e.enc.appendRequest(e.line[:0]), '\n')
+	if _, err := e.w.Write(e.line); err != nil {
+		e.fail(err)
+		return
+	}
+	e.written.Add(int64(spans))
 }
 
 // Shutdown completes the file. It removes the file instead where something
 // failed or where ctx is done.
 func (e *fileExporter) Shutdown(ctx context.Context) error {
-	e.line = nil
 	if e.err == nil {
 		if err := ctx.Err(); err != nil {
 			e.fail(err)
+		} else if e.enc.spans > 0 {
+			e.endLine()
 		}
 	}
+	e.enc, e.line = jsonEncoder{}, nil
 	if e.err != nil || e.file == nil {
 		return e.err
 	}

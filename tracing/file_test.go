@@ -219,6 +219,52 @@ func TestFileWriter(t *testing.T) {
 	require.Equal(t, Delivery{Ended: 8, Failed: 8}, delivery)
 }
 
+// The file of a replay has full lines, however long its making takes.
+func TestFileLines(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env  []string
+		want []int
+	}{
+		"default": {nil, []int{losslessBatch, losslessBatch, 5000 - 2*losslessBatch}},
+		"set":     {[]string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1700", "OTEL_BSP_SCHEDULE_DELAY=1"}, []int{1700, 1700, 1600}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkQuiet(t)
+			clearEnv(t, tt.env...)
+			var got []int
+			p := mustSetup(t, Options{File: "-", Lossless: true, DeterministicIDs: true, Writer: writerFunc(func(line []byte) (int, error) {
+				td, err := new(ptrace.JSONUnmarshaler).UnmarshalTraces(line)
+				got = append(got, td.SpanCount())
+				return len(line), err
+			})})
+			emit(p.Stages(), 5000)
+			delivery, err := p.Shutdown(testContext(t))
+			require.NoError(t, err)
+			require.Equal(t, Delivery{Ended: 5000, Delivered: 5000}, delivery)
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// What counts as delivered are the spans of the lines that were written.
+func TestFileWriterFailsHalfway(t *testing.T) {
+	checkQuiet(t)
+	clearEnv(t, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=100")
+	for ended, want := range map[int]int64{250: 200, 1000: 200} {
+		lines := 0
+		p := mustSetup(t, Options{File: "-", Lossless: true, DeterministicIDs: true, Writer: writerFunc(func(line []byte) (int, error) {
+			if lines++; lines > 2 {
+				return 0, syscall.EPIPE
+			}
+			return len(line), nil
+		})})
+		emit(p.Stages(), ended)
+		delivery, err := p.Shutdown(testContext(t))
+		require.EqualError(t, err, "cannot write spans to the output: what read it has stopped reading")
+		require.Equal(t, Delivery{Ended: int64(ended), Delivered: want, Failed: int64(ended) - want}, delivery)
+	}
+}
+
 // A file that a shutdown could not complete does not get its name.
 func TestFileShutdownIsBounded(t *testing.T) {
 	checkQuiet(t)

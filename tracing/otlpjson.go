@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -31,22 +32,51 @@ const (
 // both write to be the same.
 type jsonEncoder struct {
 	groups []spanGroup
-	next   []int32 // by span: the next span of the same group, or -1
+	spans  int // in all groups
 }
 
-// A spanGroup is the spans of a batch that share a resource and a scope.
+// A spanGroup is the spans of a request that share a resource and a scope.
 type spanGroup struct {
-	resource    *resource.Resource
-	scope       instrumentation.Scope
-	first, last int32
-	written     bool
+	resource *resource.Resource
+	scope    instrumentation.Scope
+	json     []byte // of the spans, with commas between them
+	written  bool
 }
 
-// appendRequest appends the spans as one JSON object. Resources come in the
-// order in which the spans first name them, so that the same spans always give
-// the same bytes.
-func (e *jsonEncoder) appendRequest(b []byte, spans []sdktrace.ReadOnlySpan) []byte {
-	e.group(spans)
+// add adds spans to the request. Each is written at once, while it is at hand
+// in the processor's cache.
+func (e *jsonEncoder) add(spans []sdktrace.ReadOnlySpan) {
+	for _, s := range spans {
+		g := e.group(s)
+		if len(g.json) > 0 {
+			g.json = append(g.json, ',')
+		}
+		g.json = appendSpan(g.json, s)
+	}
+	e.spans += len(spans)
+}
+
+// group returns the group that a span belongs to. A request has the few
+// resources of the stages of a few runs, so that looking through the groups is
+// fastest.
+func (e *jsonEncoder) group(s sdktrace.ReadOnlySpan) *spanGroup {
+	r, scope := s.Resource(), s.InstrumentationScope()
+	for i := range e.groups {
+		if g := &e.groups[i]; g.resource == r && g.scope == scope {
+			return g
+		}
+	}
+	n := len(e.groups)
+	e.groups = slices.Grow(e.groups, 1)[:n+1]
+	g := &e.groups[n]
+	*g = spanGroup{resource: r, scope: scope, json: g.json[:0]} // with the room of an earlier request
+	return g
+}
+
+// appendRequest appends the request as one JSON object and begins the next.
+// Resources come in the order in which the spans first name them, so that the
+// same spans always give the same bytes.
+func (e *jsonEncoder) appendRequest(b []byte) []byte {
 	b = append(b, `{"resourceSpans":[`...)
 	comma := false
 	for i := range e.groups {
@@ -54,37 +84,14 @@ func (e *jsonEncoder) appendRequest(b []byte, spans []sdktrace.ReadOnlySpan) []b
 			continue
 		}
 		b = appendComma(b, &comma)
-		b = e.appendResource(b, spans, i)
+		b = e.appendResource(b, i)
 	}
-	clear(e.groups)
+	e.groups, e.spans = e.groups[:0], 0
 	return append(b, "]}"...)
 }
 
-// group sorts the spans into groups. A batch has the few resources of the
-// stages of a few runs, so that looking through the groups is fastest.
-func (e *jsonEncoder) group(spans []sdktrace.ReadOnlySpan) {
-	e.groups, e.next = e.groups[:0], e.next[:0]
-	for i, s := range spans {
-		e.next = append(e.next, -1)
-		r, scope := s.Resource(), s.InstrumentationScope()
-		g := -1
-		for j := range e.groups {
-			if e.groups[j].resource == r && e.groups[j].scope == scope {
-				g = j
-				break
-			}
-		}
-		if g < 0 {
-			e.groups = append(e.groups, spanGroup{resource: r, scope: scope, first: int32(i), last: int32(i)})
-			continue
-		}
-		e.next[e.groups[g].last] = int32(i)
-		e.groups[g].last = int32(i)
-	}
-}
-
 // appendResource appends the group g and the further ones of its resource.
-func (e *jsonEncoder) appendResource(b []byte, spans []sdktrace.ReadOnlySpan, g int) []byte {
+func (e *jsonEncoder) appendResource(b []byte, g int) []byte {
 	r := e.groups[g].resource
 	b = append(b, `{"resource":{`...)
 	if r.Len() > 0 {
@@ -109,12 +116,7 @@ func (e *jsonEncoder) appendResource(b []byte, spans []sdktrace.ReadOnlySpan, g 
 		b = appendComma(b, &comma)
 		b = appendScope(b, sg.scope)
 		b = append(b, `,"spans":[`...)
-		for s := sg.first; s >= 0; s = e.next[s] {
-			if s != sg.first {
-				b = append(b, ',')
-			}
-			b = appendSpan(b, spans[s])
-		}
+		b = append(b, sg.json...)
 		b = append(b, ']')
 		b = appendSchemaURL(b, sg.scope.SchemaURL)
 		b = append(b, '}')

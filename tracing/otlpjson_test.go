@@ -155,12 +155,17 @@ func putValue(d pcommon.Value, v attribute.Value) {
 	}
 }
 
+// encode returns a request of spans.
+func encode(e *jsonEncoder, spans []sdktrace.ReadOnlySpan) []byte {
+	e.add(spans)
+	return e.appendRequest(nil)
+}
+
 // requireSameAsPdata checks a line against the collector's library: both ways
 // of writing the spans have to be read as the same.
 func requireSameAsPdata(t *testing.T, spans []sdktrace.ReadOnlySpan) {
 	t.Helper()
-	var e jsonEncoder
-	line := e.appendRequest(nil, spans)
+	line := encode(new(jsonEncoder), spans)
 	require.True(t, json.Valid(line), "not JSON: %s", line)
 	require.NotContains(t, string(line), "\n")
 	strict := ptrace.JSONUnmarshaler{DisallowUnknownFields: true}
@@ -239,18 +244,17 @@ func TestJSONEncoder(t *testing.T) {
 
 // Before 1970, and where a time is missing, the protocol has nothing but zero.
 func TestJSONEncoderEarlyTimes(t *testing.T) {
-	var e jsonEncoder
 	stub := tracetest.SpanStub{StartTime: time.Unix(-5, 0), EndTime: time.Unix(0, 7), Resource: resource.Empty()}
-	line := string(e.appendRequest(nil, []sdktrace.ReadOnlySpan{stub.Snapshot()}))
+	line := string(encode(new(jsonEncoder), []sdktrace.ReadOnlySpan{stub.Snapshot()}))
 	require.Contains(t, line, `"startTimeUnixNano":"0","endTimeUnixNano":"7"`)
 }
 
 func TestJSONEncoderReuse(t *testing.T) {
 	var e jsonEncoder
 	spans := testSpans(t, 50)
-	first := string(e.appendRequest(nil, spans))
-	require.Equal(t, first, string(e.appendRequest(nil, spans)))
-	require.Equal(t, string(new(jsonEncoder).appendRequest(nil, spans[:3])), string(e.appendRequest(nil, spans[:3])))
+	first := string(encode(&e, spans))
+	require.Equal(t, first, string(encode(&e, spans)))
+	require.Equal(t, string(encode(new(jsonEncoder), spans[:3])), string(encode(&e, spans[:3])))
 }
 
 func FuzzJSONString(f *testing.F) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -63,13 +64,14 @@ type Options struct {
 	// OTEL_TRACES_EXPORTER is console. By default it is the standard output.
 	Writer io.Writer
 
-	// Lossless has spans wait for room in the queue instead of being dropped,
-	// and all be sampled. After the first failure nothing is exported any
-	// more: [Pipeline.Err] tells when to stop.
+	// Lossless has who ends spans wait for the exporter instead of dropping
+	// them, and all spans be sampled. After the first failure nothing is
+	// exported any more: [Pipeline.Err] tells when to stop.
 	Lossless bool
 
 	// DeterministicIDs is for runs that are converted: service.instance.id
-	// follows from the run, and resources do not describe this process.
+	// follows from the run, and resources do not describe this process. If the
+	// pipeline is also lossless, a file's lines are all full but the last.
 	DeterministicIDs bool
 
 	// Resource are further attributes of all resources.
@@ -129,8 +131,22 @@ func Setup(ctx context.Context, o Options) (*Pipeline, error) {
 		return nil, err
 	}
 	p.base = baseResource(ctx, c.service, o)
-	p.processor = &counter{SpanProcessor: sdktrace.NewBatchSpanProcessor(p.courier, p.batching()...)}
+	p.processor = &counter{SpanProcessor: p.newProcessor()}
 	return p, nil
+}
+
+// newProcessor returns what takes ended spans to the courier.
+func (p *Pipeline) newProcessor() sdktrace.SpanProcessor {
+	if f, ok := p.courier.next.(*fileExporter); ok && p.options.Lossless && p.options.DeterministicIDs {
+		// Only full lines, so that a file does not depend on the time that its
+		// making took.
+		f.perLine = losslessBatch
+		if n, err := strconv.Atoi(env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE")); err == nil {
+			f.perLine = n
+		}
+		return newInline(p.courier)
+	}
+	return sdktrace.NewBatchSpanProcessor(p.courier, p.batching()...)
 }
 
 // batching returns the options of the batch processor, which reads the
@@ -149,11 +165,6 @@ func (p *Pipeline) batching() []sdktrace.BatchSpanProcessorOption {
 	if env("OTEL_BSP_EXPORT_TIMEOUT") == "" {
 		// The exporter's own limit is enough.
 		o = append(o, sdktrace.WithExportTimeout(0))
-	}
-	if p.config.to == toFile && p.options.DeterministicIDs && env("OTEL_BSP_SCHEDULE_DELAY") == "" {
-		// Only full batches, so that a file does not depend on the time that
-		// its making took.
-		o = append(o, sdktrace.WithBatchTimeout(24*time.Hour))
 	}
 	return o
 }
@@ -292,7 +303,11 @@ func (p *Pipeline) close(ctx context.Context) (Delivery, error) {
 		}
 	}
 
-	d := Delivery{Ended: ended, Delivered: min(p.courier.delivered.Load(), ended)}
+	delivered := p.courier.delivered.Load()
+	if f, ok := p.courier.next.(*fileExporter); ok {
+		delivered = f.written.Load()
+	}
+	d := Delivery{Ended: ended, Delivered: min(delivered, ended)}
 	err := p.courier.err()
 	if err != nil && p.config.to == toFile && p.options.File != "-" {
 		d.Delivered = 0 // there is no file
