@@ -9,26 +9,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// spanIDs are the ids that a span is to have. A child takes its trace's id
-// from its parent, so that trace is then unused.
-type spanIDs struct {
-	trace trace.TraceID
-	span  trace.SpanID
-}
-
 // idsContext hands ids to the idGenerator. The generator looks at the context's
 // type instead of at its values: ids are of the one span that is started with
 // the context and must not be found by that span's children.
 type idsContext struct {
 	context.Context
-	ids spanIDs
-}
-
-// withIDs returns a context in which the next span gets the given ids. It has
-// to be what Start is called with, not wrapped again, and without
-// trace.WithNewRoot, which wraps it.
-func withIDs(ctx context.Context, ids spanIDs) context.Context {
-	return &idsContext{Context: ctx, ids: ids}
+	tree *treeIDs
+	span trace.SpanID
 }
 
 // idGenerator takes a span's ids from the context that the span is started
@@ -38,7 +25,7 @@ type idGenerator struct{}
 // NewIDs returns the ids of a root span.
 func (g idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	if c, ok := ctx.(*idsContext); ok {
-		return c.ids.trace, c.ids.span
+		return c.tree.traceID(), c.span
 	}
 	var id trace.TraceID
 	for !id.IsValid() {
@@ -51,7 +38,7 @@ func (g idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 // NewSpanID returns the id of a child span.
 func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	if c, ok := ctx.(*idsContext); ok {
-		return c.ids.span
+		return c.span
 	}
 	var id trace.SpanID
 	for !id.IsValid() {
@@ -94,22 +81,22 @@ func (t *treeIDs) traceID() (id trace.TraceID) {
 	return id
 }
 
-// ids returns the ids of the span of a name below a path.
-func (t *treeIDs) ids(path, name string) spanIDs {
-	ids := spanIDs{trace: t.traceID()}
+// spanID returns the id of the span of a name below a path.
+func (t *treeIDs) spanID(path, name string) (id trace.SpanID) {
 	// The sum has a fixed length, so that the path needs none in front of it.
 	var buf [192]byte
 	b := append(append(append(append(buf[:0], t[:]...), path...), '/'), name...)
 	sum := sha256.Sum256(b)
-	copy(ids.span[:], sum[:])
-	if !ids.span.IsValid() {
-		ids.span[len(ids.span)-1] = 1
+	copy(id[:], sum[:])
+	if !id.IsValid() {
+		id[len(id)-1] = 1
 	}
-	return ids
+	return id
 }
 
 // with returns a context in which the next span gets the ids of a name below a
-// path.
+// path. It has to be what Start is called with, not wrapped again, and without
+// trace.WithNewRoot, which wraps it.
 func (t *treeIDs) with(ctx context.Context, path, name string) context.Context {
-	return withIDs(ctx, t.ids(path, name))
+	return &idsContext{Context: ctx, tree: t, span: t.spanID(path, name)}
 }

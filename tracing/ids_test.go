@@ -37,36 +37,37 @@ func TestTreeIDs(t *testing.T) {
 	traces := make(map[trace.TraceID]tuple)
 	spans := make(map[trace.SpanID]tuple)
 	for _, u := range tuples {
-		ids := newTreeIDs(u.run, u.job, u.attempt).ids(u.path, "name")
-		require.True(t, ids.trace.IsValid())
-		require.True(t, ids.span.IsValid())
-		require.Equal(t, ids, newTreeIDs(u.run, u.job, u.attempt).ids(u.path, "name"), "ids of the same place differ")
-		require.NotEqual(t, ids.span, newTreeIDs(u.run, u.job, u.attempt).ids(u.path, "other").span)
-		require.Equal(t, ids.trace, TraceIDFor(u.run, u.job, u.attempt))
-		if other, ok := spans[ids.span]; ok {
+		ids, again := newTreeIDs(u.run, u.job, u.attempt), newTreeIDs(u.run, u.job, u.attempt)
+		traceID, spanID := ids.traceID(), ids.spanID(u.path, "name")
+		require.True(t, traceID.IsValid())
+		require.True(t, spanID.IsValid())
+		require.Equal(t, spanID, again.spanID(u.path, "name"), "ids of the same place differ")
+		require.NotEqual(t, spanID, again.spanID(u.path, "other"))
+		require.Equal(t, traceID, TraceIDFor(u.run, u.job, u.attempt))
+		if other, ok := spans[spanID]; ok {
 			t.Errorf("%+v and %+v have the same span id", u, other)
 		}
-		spans[ids.span] = u
-		if other, ok := traces[ids.trace]; ok {
+		spans[spanID] = u
+		if other, ok := traces[traceID]; ok {
 			other.path, u.path = "", ""
 			require.Equal(t, other, u, "traces of different attempts have the same id")
 		}
-		traces[ids.trace] = u
+		traces[traceID] = u
 	}
 }
 
 // Converted runs must keep their ids through releases, so that they can be
 // sent again to where they are.
 func TestTreeIDsAreStable(t *testing.T) {
-	ids := newTreeIDs("run", "porep-1000-77", 1).ids("prove sector", "partition 3")
-	require.Equal(t, "e12c29c0ffe99eacb67966025e8b3016", ids.trace.String())
-	require.Equal(t, "4454d278eb60edae", ids.span.String())
+	ids := newTreeIDs("run", "porep-1000-77", 1)
+	require.Equal(t, "e12c29c0ffe99eacb67966025e8b3016", ids.traceID().String())
+	require.Equal(t, "4454d278eb60edae", ids.spanID("prove sector", "partition 3").String())
 }
 
 func TestTreeIDsDoNotAllocate(t *testing.T) {
 	ids := newTreeIDs("engine-2026-01-02T03:04:05Z-porep-1000-77", "porep-1000-123456", 1)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		_ = ids.ids("prove sector/partition 3/gpu prove", "ntt msm h")
+		_ = ids.spanID("prove sector/partition 3/gpu prove", "ntt msm h")
 	}))
 }
 
@@ -76,27 +77,25 @@ func TestIDGenerator(t *testing.T) {
 	tracer := provider.Tracer(ScopeName)
 	ids := newTreeIDs("run", "job", 1)
 
-	rootIDs := ids.ids("", "root")
-	ctx, root := tracer.Start(withIDs(context.Background(), rootIDs), "root")
-	require.Equal(t, rootIDs.trace, root.SpanContext().TraceID())
-	require.Equal(t, rootIDs.span, root.SpanContext().SpanID())
+	ctx, root := tracer.Start(ids.with(context.Background(), "", "root"), "root")
+	require.Equal(t, ids.traceID(), root.SpanContext().TraceID())
+	require.Equal(t, ids.spanID("", "root"), root.SpanContext().SpanID())
 
-	childIDs := ids.ids("root", "child")
-	_, child := tracer.Start(withIDs(ctx, childIDs), "child")
-	require.Equal(t, rootIDs.trace, child.SpanContext().TraceID())
-	require.Equal(t, childIDs.span, child.SpanContext().SpanID())
+	_, child := tracer.Start(ids.with(ctx, "root", "child"), "child")
+	require.Equal(t, ids.traceID(), child.SpanContext().TraceID())
+	require.Equal(t, ids.spanID("root", "child"), child.SpanContext().SpanID())
 
 	// Without ids of its own, a child does not inherit its parent's.
-	seen := map[trace.SpanID]bool{rootIDs.span: true, childIDs.span: true}
+	seen := map[trace.SpanID]bool{root.SpanContext().SpanID(): true, child.SpanContext().SpanID(): true}
 	for range 100 {
 		_, other := tracer.Start(ctx, "other")
-		require.Equal(t, rootIDs.trace, other.SpanContext().TraceID())
+		require.Equal(t, ids.traceID(), other.SpanContext().TraceID())
 		require.False(t, seen[other.SpanContext().SpanID()])
 		seen[other.SpanContext().SpanID()] = true
 	}
 	_, free := tracer.Start(context.Background(), "free")
 	require.True(t, free.SpanContext().IsValid())
-	require.NotEqual(t, rootIDs.trace, free.SpanContext().TraceID())
+	require.NotEqual(t, ids.traceID(), free.SpanContext().TraceID())
 }
 
 func ExampleTraceIDFor() {
@@ -108,6 +107,6 @@ func BenchmarkTreeIDs(b *testing.B) {
 	ids := newTreeIDs("engine-2026-01-02T03:04:05Z-porep-1000-77", "porep-1000-123456", 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = ids.ids("prove sector/partition 3/gpu prove", "ntt msm h")
+		_ = ids.spanID("prove sector/partition 3/gpu prove", "ntt msm h")
 	}
 }

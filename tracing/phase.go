@@ -28,34 +28,46 @@ type Phase struct {
 	p      *Partition // nil for verification
 	outer  *Phase     // nil directly under a partition or sector
 	name   string
+	path   string // in its sector's tree; empty until it is needed
 	kind   phaseKind
 	stage  Stage
-	lane   *lane // of the device, in gpu prove and inside it
+	worker int32  // of a gpu prove
+	lane   *lane  // of the device, in gpu prove and inside it
+	proof  uint64 // of a gpu prove, among those of its lane
 	span   trace.Span
-	ctx    context.Context // holds the span
 	start  time.Time
-	proof  uint64                 // of a gpu prove, among those of its lane
-	worker int                    // of a gpu prove
 	room   [1]trace.SpanEndOption // saves an allocation at the end
 
 	// Guarded by the sector's mu.
-	ended bool
+	ended  bool
+	inside *inside // nil until something starts inside
+}
+
+// An inside is what has started inside a phase.
+type inside struct {
+	ctx   context.Context // holds the phase's span
 	open  []*Phase
 	ends  lastEnd
-	path  string         // in its sector's tree; empty until it is needed
-	names map[string]int // how often what has started inside had a name, in a replay
+	names map[string]int // how often what has started had a name, in a replay
 }
 
 // Start starts a part of the phase: witness and constraint evaluation inside a
 // synthesis, the waits and the device's own phases inside gpu prove. Waits for
 // the device go to the queue's service, the others to the phase's own.
 func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *Phase {
-	if ph == nil || ph.hasEnded() {
+	if ph == nil {
 		return nil
 	}
 	defer guard()
-	at = orNow(at)
-	in := &Phase{s: ph.s, p: ph.p, outer: ph, stage: ph.stage, name: name, lane: ph.lane, start: at}
+	ph.s.mu.Lock()
+	defer ph.s.mu.Unlock()
+	if ph.ended {
+		return nil
+	}
+	if ph.inside == nil {
+		ph.inside = &inside{ctx: trace.ContextWithSpan(ph.around(), ph.span)}
+	}
+	in := &Phase{s: ph.s, p: ph.p, outer: ph, stage: ph.stage, name: name, lane: ph.lane, start: ph.s.orNow(at)}
 	if name == SpanDeviceWait {
 		in.stage = StageQueue
 	}
@@ -68,37 +80,33 @@ func (ph *Phase) Start(name string, at time.Time, attrs ...attribute.KeyValue) *
 	if place != "" {
 		in.path = place + "/" + name
 	}
-	in.ctx, in.span = ph.s.r.start(ph.ctx, in.stage, ph.s.tree, place, name, at, d)
-	return in.add()
+	_, in.span = ph.s.r.start(ph.inside.ctx, in.stage, ph.s.tree, place, name, in.start, d)
+	ph.inside.open = append(ph.inside.open, in)
+	return in
 }
 
-// siblings returns the open phases beside this one, and whether what they are
-// in has ended.
-func (ph *Phase) siblings() (open *[]*Phase, ended bool) {
+// around returns the context in which the phase started.
+func (ph *Phase) around() context.Context {
 	switch {
 	case ph.outer != nil:
-		return &ph.outer.open, ph.outer.ended
+		return ph.outer.inside.ctx
 	case ph.p != nil:
-		return &ph.p.open, ph.p.ended
+		return ph.p.ctx
 	default:
-		return &ph.s.verifying, ph.s.ended
+		return ph.s.ctx
 	}
 }
 
-// add makes the phase one of the open ones, unless what it is in has ended
-// meanwhile.
-func (ph *Phase) add() *Phase {
-	ph.s.mu.Lock()
-	open, late := ph.siblings()
-	if !late {
-		*open = append(*open, ph)
+// siblings returns the open phases beside this one.
+func (ph *Phase) siblings() *[]*Phase {
+	switch {
+	case ph.outer != nil:
+		return &ph.outer.inside.open
+	case ph.p != nil:
+		return &ph.p.open
+	default:
+		return &ph.s.verifying
 	}
-	ph.s.mu.Unlock()
-	if late {
-		ph.end(ph.start, nil, true)
-		return nil
-	}
-	return ph
 }
 
 // hasEnded reports whether nothing can be added to the phase any more.
@@ -114,13 +122,12 @@ func (ph *Phase) placeInside(name string) string {
 	if ph.s.tree == nil {
 		return ""
 	}
-	ph.s.mu.Lock()
-	defer ph.s.mu.Unlock()
-	if ph.names == nil {
-		ph.names = make(map[string]int)
+	in := ph.inside
+	if in.names == nil {
+		in.names = make(map[string]int)
 	}
-	ph.names[name]++
-	return repeated(ph.placeLocked(), ph.names[name])
+	in.names[name]++
+	return repeated(ph.place(), in.names[name])
 }
 
 // repeated returns the place of the nth of what has the same name there.
@@ -131,16 +138,14 @@ func repeated(place string, n int) string {
 	return place
 }
 
-func (ph *Phase) placeLocked() string {
-	if ph.path == "" {
-		switch {
-		case ph.outer != nil:
-			ph.path = ph.outer.placeLocked() + "/" + ph.name
-		case ph.p != nil:
-			ph.path = ph.p.path + "/" + ph.name
-		default:
-			ph.path = ph.name
-		}
+// place returns the phase's place in the sector's tree.
+func (ph *Phase) place() string {
+	switch {
+	case ph.path != "":
+	case ph.p != nil:
+		ph.path = ph.p.path + "/" + ph.name
+	default:
+		ph.path = ph.name
 	}
 	return ph.path
 }
@@ -169,7 +174,7 @@ func (ph *Phase) End(at time.Time) {
 		return
 	}
 	defer guard()
-	ph.end(orNow(at), nil, false)
+	ph.end(ph.s.orNow(at), nil, false)
 }
 
 // Fail ends the phase with the reason for which it failed.
@@ -178,7 +183,7 @@ func (ph *Phase) Fail(at time.Time, err error) {
 		return
 	}
 	defer guard()
-	ph.end(orNow(at), err, false)
+	ph.end(ph.s.orNow(at), err, false)
 }
 
 // PickUp ends a wait in the queue: a worker of the device, which both may be
@@ -189,14 +194,16 @@ func (ph *Phase) PickUp(worker, device int, at time.Time) {
 		return
 	}
 	defer guard()
-	at = orNow(at)
+	at = ph.s.orNow(at)
 	var held [maxLinks]trace.SpanContext
 	for _, sc := range ph.s.r.overview.held(held[:0], device, ph.start, at) {
 		ph.span.AddLink(trace.Link{SpanContext: sc})
 	}
 	if ph.kind == phaseQueue {
 		if worker >= 0 {
-			ph.span.SetAttributes(GPUWorker.Int(worker))
+			d := newDraft()
+			d.attrs = append(d.attrs, GPUWorker.Int(worker))
+			d.set(ph.span)
 		}
 		ph.s.r.journal.drive(worker, device, at)
 		ph.s.r.journal.event(timeline.GPUPickup, ph.p, worker, at, 0)
@@ -212,24 +219,27 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 		return
 	}
 	ph.ended = true
-	if open := ph.open; len(open) > 0 {
-		ph.open = nil
+	var ends lastEnd
+	if in := ph.inside; in != nil {
+		open := in.open
+		in.open = nil
 		s.mu.Unlock()
 		for _, in := range open {
 			in.end(at, err, true)
 		}
 		s.mu.Lock()
+		ends = in.ends
 	}
-	at = ph.ends.close(ph.start, at)
+	at = ends.close(ph.start, at)
 	switch {
 	case ph.outer != nil:
-		ph.outer.ends.cover(at)
+		ph.outer.inside.ends.cover(at)
 	case ph.p != nil:
 		ph.p.ends.cover(at)
 	default:
 		s.ends.cover(at)
 	}
-	siblings, _ := ph.siblings()
+	siblings := ph.siblings()
 	for i, q := range *siblings {
 		if q == ph {
 			*siblings = append((*siblings)[:i], (*siblings)[i+1:]...)
@@ -253,7 +263,7 @@ func (ph *Phase) end(at time.Time, err error, unfinished bool) {
 		case phaseSynthesis:
 			s.r.journal.event(timeline.SynthEnd, ph.p, Unknown, at, at.Sub(ph.start))
 		case phaseProve:
-			s.r.journal.event(timeline.GPUEnd, ph.p, ph.worker, at, at.Sub(ph.start))
+			s.r.journal.event(timeline.GPUEnd, ph.p, int(ph.worker), at, at.Sub(ph.start))
 		}
 	}
 	switch ph.kind {

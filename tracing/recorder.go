@@ -248,6 +248,12 @@ func newDraft() *draft {
 	return d
 }
 
+// set sets a span's attributes and takes the draft back.
+func (d *draft) set(span trace.Span) {
+	span.SetAttributes(d.attrs...)
+	drafts.Put(d)
+}
+
 // start starts a span and returns it, with a context in which a new span
 // becomes its child. path and name are its place in its tree.
 func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, name string, at time.Time, d *draft) (in context.Context, span trace.Span) {
@@ -259,8 +265,7 @@ func (r *Recorder) start(ctx context.Context, stage Stage, tree *treeIDs, path, 
 	d.opts = append(d.opts, trace.WithTimestamp(at))
 	in, span = r.tracers[stage].Start(ctx, name, d.opts...)
 	// As options, they would be copied twice.
-	span.SetAttributes(d.attrs...)
-	drafts.Put(d)
+	d.set(span)
 	return in, span
 }
 

@@ -78,19 +78,23 @@ func (s *Sector) Context(ctx context.Context) context.Context {
 // StartPartition starts the span of a partition, which begins with its
 // synthesis.
 func (s *Sector) StartPartition(index int, at time.Time) *Partition {
-	if s == nil || s.hasEnded() {
+	if s == nil {
 		return nil
 	}
 	defer guard()
-	at = orNow(at)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
 	name := PartitionSpanName(index)
 	d := newDraft()
 	d.attrs = append(d.attrs, JobID.String(s.info.Job), PartitionIndex.Int(index))
 	if s.info.Partitions > 0 {
 		d.attrs = append(d.attrs, PartitionCount.Int(s.info.Partitions))
 	}
-	p := &Partition{s: s, index: index, path: name, start: at}
-	p.ctx, p.span = s.r.start(s.ctx, StagePipeline, s.tree, "", name, at, d)
+	p := &Partition{s: s, index: index, path: name, start: s.orNow(at)}
+	p.ctx, p.span = s.r.start(s.ctx, StagePipeline, s.tree, "", name, p.start, d)
 	return s.add(p)
 }
 
@@ -100,48 +104,47 @@ func (s *Sector) WholeSector() *Partition {
 	if s == nil {
 		return nil
 	}
-	defer guard()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
 	return s.add(&Partition{s: s, index: Unknown, ctx: s.ctx, span: s.span, start: s.start, whole: true})
 }
 
-// hasEnded reports whether nothing can start inside the sector any more.
-func (s *Sector) hasEnded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended
+// add makes p one of the open partitions.
+func (s *Sector) add(p *Partition) *Partition {
+	p.open = p.few[:0]
+	s.open = append(s.open, p)
+	return p
 }
 
-// add makes p one of the open partitions, unless the sector has ended
-// meanwhile.
-func (s *Sector) add(p *Partition) *Partition {
-	s.mu.Lock()
-	late := s.ended
-	if !late {
-		p.open = p.few[:0]
-		s.open = append(s.open, p)
+// orNow returns at, or the present time where at is zero: on the monotonic
+// clock since the sector's start, so that a wall clock that is set meanwhile
+// does not tear its trace.
+func (s *Sector) orNow(at time.Time) time.Time {
+	if at.IsZero() {
+		return s.start.Add(time.Since(s.start))
 	}
-	s.mu.Unlock()
-	if late {
-		p.end(p.start, nil, true)
-		return nil
-	}
-	return p
+	return at
 }
 
 // Verify starts the proof's own check.
 func (s *Sector) Verify(at time.Time) *Phase {
-	if s == nil || s.hasEnded() {
+	if s == nil {
 		return nil
 	}
 	defer guard()
-	at = orNow(at)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil
+	}
 	s.checks++
-	place := repeated("", s.checks)
-	s.mu.Unlock()
-	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, name: SpanVerify, start: at}
-	ph.ctx, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, place, SpanVerify, at, newDraft())
-	return ph.add()
+	ph := &Phase{s: s, kind: phaseVerify, stage: StagePipeline, name: SpanVerify, start: s.orNow(at)}
+	_, ph.span = s.r.start(s.ctx, StagePipeline, s.tree, repeated("", s.checks), SpanVerify, ph.start, newDraft())
+	s.verifying = append(s.verifying, ph)
+	return ph
 }
 
 // End ends the sector's trace. An error marks it as failed, for that reason.
@@ -151,7 +154,7 @@ func (s *Sector) End(at time.Time, err error) {
 		return
 	}
 	defer guard()
-	s.end(orNow(at), err, false)
+	s.end(s.orNow(at), err, false)
 }
 
 // Abandon ends the sector's trace, and what is still open inside, as
@@ -161,7 +164,7 @@ func (s *Sector) Abandon(at time.Time) {
 		return
 	}
 	defer guard()
-	s.end(orNow(at), nil, true)
+	s.end(s.orNow(at), nil, true)
 }
 
 func (s *Sector) end(at time.Time, err error, unfinished bool) {
@@ -248,23 +251,26 @@ func (p *Partition) Synthesis(worker int, at time.Time, more ...attribute.KeyVal
 		return nil
 	}
 	defer guard()
-	admitted, ended := p.begin(phaseSynthesis)
-	if ended {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.ended {
 		return nil
 	}
-	at = orNow(at)
-	if admitted {
-		p.s.admit(at)
+	at = s.orNow(at)
+	if s.waiting {
+		s.waiting = false
+		s.admit(at)
 	}
 	d := p.draft()
 	d.attrs = append(d.attrs, more...)
 	if worker >= 0 {
 		d.attrs = append(d.attrs, SynthesisWorker.Int(worker))
 	}
-	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, nil, at, d)
-	p.s.r.overview.synthesisStarted(at)
-	p.s.r.journal.event(timeline.SynthStart, p, Unknown, at, 0)
-	return ph.add()
+	ph := p.phase(phaseSynthesis, StageSynthesis, SpanSynthesis, at, d)
+	s.r.overview.synthesisStarted(at)
+	s.r.journal.event(timeline.SynthStart, p, Unknown, at, 0)
+	return ph
 }
 
 // Queue starts the wait of a synthesized partition for a GPU worker, which
@@ -274,16 +280,19 @@ func (p *Partition) Queue(at time.Time, more ...attribute.KeyValue) *Phase {
 		return nil
 	}
 	defer guard()
-	ready, ended := p.begin(phaseQueue)
-	if ended {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.ended {
 		return nil
 	}
-	at = orNow(at)
-	depth := p.s.r.overview.offered(ready, at)
-	p.s.r.journal.event(timeline.GPUQueue, p, Unknown, at, 0)
+	at = s.orNow(at)
+	depth := s.r.overview.offered(!p.ready, at)
+	p.ready = true
+	s.r.journal.event(timeline.GPUQueue, p, Unknown, at, 0)
 	d := p.draft()
 	d.attrs = append(append(d.attrs, more...), QueueDepth.Int(depth))
-	return p.phase(phaseQueue, StageQueue, SpanQueueWait, nil, at, d).add()
+	return p.phase(phaseQueue, StageQueue, SpanQueueWait, at, d)
 }
 
 // Prove starts the work of a GPU worker on the partition. Worker and device,
@@ -293,44 +302,26 @@ func (p *Partition) Prove(worker, device int, at time.Time, more ...attribute.Ke
 		return nil
 	}
 	defer guard()
-	taken, ended := p.begin(phaseProve)
-	if ended {
+	s := p.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.ended {
 		return nil
 	}
-	at = orNow(at)
-	l := p.s.r.overview.lane(device)
+	at = s.orNow(at)
+	l := s.r.overview.lane(device)
 	d := p.draft()
 	d.attrs = append(append(d.attrs, l.attrs...), more...)
 	if worker >= 0 {
 		d.attrs = append(d.attrs, GPUWorker.Int(worker))
 	}
-	d.attrs = p.s.r.appendBackend(d.attrs)
-	ph := p.phase(phaseProve, StageGPU, SpanProve, l, at, d)
-	ph.worker = worker
-	ph.proof = p.s.r.overview.proveStarted(l, ph.span.SpanContext(), taken, at)
-	p.s.r.journal.event(timeline.GPUStart, p, worker, at, 0)
-	return ph.add()
-}
-
-// begin prepares for a phase. It reports whether the phase changes what the
-// partition waits for: a synthesis ends the sector's admission wait, the queue
-// makes the partition ready, if it was not, and a proof ends that. In a
-// partition that has ended, no phase begins.
-func (p *Partition) begin(kind phaseKind) (changed, ended bool) {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	if p.ended {
-		return false, true
-	}
-	switch kind {
-	case phaseSynthesis:
-		changed, p.s.waiting = p.s.waiting, false
-	case phaseQueue:
-		changed, p.ready = !p.ready, true
-	case phaseProve:
-		changed, p.ready = p.ready, false
-	}
-	return changed, false
+	d.attrs = s.r.appendBackend(d.attrs)
+	ph := p.phase(phaseProve, StageGPU, SpanProve, at, d)
+	ph.lane, ph.worker = l, int32(worker)
+	ph.proof = s.r.overview.proveStarted(l, ph.span.SpanContext(), p.ready, at)
+	p.ready = false
+	s.r.journal.event(timeline.GPUStart, p, worker, at, 0)
+	return ph
 }
 
 // draft returns the draft of a phase.
@@ -343,9 +334,10 @@ func (p *Partition) draft() *draft {
 }
 
 // phase starts a phase directly under the partition.
-func (p *Partition) phase(kind phaseKind, stage Stage, name string, l *lane, at time.Time, d *draft) *Phase {
-	ph := &Phase{s: p.s, p: p, kind: kind, stage: stage, name: name, lane: l, start: at}
-	ph.ctx, ph.span = p.s.r.start(p.ctx, stage, p.s.tree, p.path, name, at, d)
+func (p *Partition) phase(kind phaseKind, stage Stage, name string, at time.Time, d *draft) *Phase {
+	ph := &Phase{s: p.s, p: p, kind: kind, stage: stage, name: name, start: at}
+	_, ph.span = p.s.r.start(p.ctx, stage, p.s.tree, p.path, name, at, d)
+	p.open = append(p.open, ph)
 	return ph
 }
 
@@ -355,8 +347,8 @@ func (p *Partition) Skip(at time.Time) {
 		return
 	}
 	defer guard()
-	at = orNow(at)
-	if _, ended := p.begin(phaseInside); !ended {
+	at = p.s.orNow(at)
+	if !p.hasEnded() {
 		p.span.SetAttributes(PartitionSkipped.Bool(true))
 		p.s.r.journal.skipped(p.s.info.Job, p.index, at)
 	}
@@ -370,7 +362,7 @@ func (p *Partition) End(at time.Time, err error) {
 		return
 	}
 	defer guard()
-	p.end(orNow(at), err, false)
+	p.end(p.s.orNow(at), err, false)
 }
 
 // Abandon ends the partition, and the phases still open inside, as unfinished.
@@ -379,7 +371,13 @@ func (p *Partition) Abandon(at time.Time) {
 		return
 	}
 	defer guard()
-	p.end(orNow(at), nil, true)
+	p.end(p.s.orNow(at), nil, true)
+}
+
+func (p *Partition) hasEnded() bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.ended
 }
 
 func (p *Partition) end(at time.Time, err error, unfinished bool) {
