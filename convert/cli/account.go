@@ -86,10 +86,13 @@ type sectorLink struct {
 }
 
 func newAccount(r *run.Run, id string, pages jaegerPages) account {
+	n := r.Tally()
 	a := account{
 		Name: r.Name, Run: id, Epoch: epochAccount{Time: r.Epoch.Time, Source: r.Epoch.Source},
 		Start: r.Time(max(r.First, 0)), End: r.Time(max(r.Last, 0)),
-		Sectors: len(r.Sectors), GPUs: []gpuAccount{}, WorkersAssumed: r.WorkersAssumed, Input: r.Input,
+		Sectors: len(r.Sectors), Partitions: n.Partitions, Failed: n.Failed, Unfinished: n.Unfinished,
+		Skipped: n.Skipped, Startless: n.Startless, Endless: n.Endless,
+		GPUs: []gpuAccount{}, WorkersAssumed: r.WorkersAssumed, Input: r.Input,
 		Overview: []link{},
 	}
 	if u := r.Epoch.Uncertainty; u >= 0 {
@@ -98,26 +101,6 @@ func newAccount(r *run.Run, id string, pages jaegerPages) account {
 	}
 	for _, d := range r.Devices {
 		a.GPUs = append(a.GPUs, gpuAccount{d.Ordinal, d.Workers})
-	}
-	for _, s := range r.Sectors {
-		switch s.State() {
-		case run.Failed:
-			a.Failed++
-		case run.Incomplete:
-			a.Unfinished++
-		}
-		for p := range s.Partitions() {
-			a.Partitions++
-			if p.State == run.Skipped {
-				a.Skipped++
-			}
-			if !p.Known(run.SynthStart) {
-				a.Startless++
-			}
-			if p.Known(run.GPUStart) && !p.Known(run.GPUEnd) {
-				a.Endless++
-			}
-		}
 	}
 	if a.Sectors == 0 {
 		return a

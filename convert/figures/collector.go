@@ -23,44 +23,51 @@ func Within(r *run.Run, s Scope) *Figures {
 	}
 	f := c.f
 	f.Name, f.Input = r.Name, r.Input
+	f.PerSector = c.rows
 	f.ProofKinds = append([]string{}, f.ProofKinds...) // as JSON, nothing is no null
-	f.GPUs, f.Transitions = []GPU{}, make([]Transition, 0, len(c.whole))
 	f.Scope = s.selection(r)
 	f.Epoch = Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source}
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
 	}
+	var parts sync.WaitGroup
+	parts.Go(func() { f.Synthesis = c.concurrency() })
+	parts.Go(func() { f.Phases = c.phasesInOrder() })
 	c.proofs()
-	var syntheses sync.WaitGroup
-	syntheses.Go(func() { f.Synthesis = c.concurrency(r) })
-	f.Phases = c.phasesInOrder()
 	c.gpus(r)
-	c.causes(r)
-	syntheses.Wait()
+	c.causes()
 	c.makespan()
 	c.verdict()
+	parts.Wait()
 	return f
 }
 
 // A collector gathers in one pass over partitions what figures are made of, and
-// fills in those that are sums over sectors. Further passes find what depends on
-// the whole.
+// fills in those that are sums over sectors.
 type collector struct {
 	f     *Figures
 	scope Scope
 
-	firstSynthesis int64     // start, or Unknown
-	startless      bool      // some synthesis start is not known
-	syntheses      intervals // cut to the scope
+	firstSynthesis int64 // start, or Unknown
+	startless      bool  // some synthesis start is not known
 	devices        map[int]*device
 	latest         *device      // that worked
-	phases         [3]phase     // by stage
 	inSynthesis    []phase      // inside a synthesis
 	inProof        []phase      // inside a GPU interval
-	whole          []proof      // of the whole run, since a step can lead into the scope
 	stages         [3]intervals // of one sector
 	times          []int64      // that rows point into
-	room           int          // partitions expected
+
+	columns
+}
+
+// Columns hold what there is at most one of for each sector, or each partition.
+type columns struct {
+	rows      []Sector
+	whole     []proof     // of the whole run, since a step can lead into the scope
+	syntheses intervals   // cut to the scope
+	timed     []synthesis // that lie in the scope
+	ready     intervals   // from synthesized to being proved, cut to the scope
+	phases    [3][]int32  // durations, by stage
 }
 
 // The stages of a sector.
@@ -79,11 +86,11 @@ var boundaries = [...][2]run.Boundary{
 type device struct {
 	ordinal int // or Unknown
 	workers []int
-	proofs  int       // of partitions
-	timed   int       // those of which the device's phases are known
-	proving intervals // cut to the scope, as all of these
-	kernels intervals
-	endless intervals // proofs whose end is not known, until they can have ended
+	proofs  int   // of partitions
+	timed   int   // those of which the device's phases are known
+	proving union // cut to the scope, as all of these
+	kernels union
+	endless union // proofs whose end is not known, until they can have ended
 }
 
 // A phase gathers durations.
@@ -104,58 +111,97 @@ type proof struct {
 func gather(sectors []*run.Sector, s Scope) *collector {
 	const worthwhile = 256 // sectors
 	parts := make([]*collector, min(runtime.GOMAXPROCS(0), 1+len(sectors)/worthwhile))
-	var gathering sync.WaitGroup
+	from := func(part int) int { return part * len(sectors) / len(parts) }
+	atOnce := func(do func(part int, of []*run.Sector)) {
+		var doing sync.WaitGroup
+		for i := range parts {
+			doing.Go(func() { do(i, sectors[from(i):from(i+1)]) })
+		}
+		doing.Wait()
+	}
+	before := make([]int, len(parts)+1) // each part, partitions
+	atOnce(func(part int, of []*run.Sector) {
+		for _, sector := range of {
+			before[part+1] += sector.Len()
+		}
+	})
 	for i := range parts {
-		c := &collector{f: new(Figures), scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), phases: [...]phase{
-			inSynthesis: {name: tracing.SpanSynthesis}, inQueue: {name: tracing.SpanQueueWait}, onGPU: {name: tracing.SpanProve},
-		}}
-		parts[i] = c
-		of := sectors[i*len(sectors)/len(parts) : (i+1)*len(sectors)/len(parts)]
-		gathering.Go(func() {
-			room := len(of)
-			if i == 0 {
-				room = len(sectors) // for what the other parts gather
-			}
-			c.grow(of, room)
-			for _, sector := range of {
-				c.sector(sector)
-			}
-		})
+		before[i+1] += before[i]
 	}
-	gathering.Wait()
-	for _, c := range parts[1:] {
-		parts[0].append(c)
+	all := newColumns(len(sectors), before[len(parts)])
+	atOnce(func(part int, of []*run.Sector) {
+		c := newCollector(s, all.between(from(part), from(part+1), before[part], before[part+1]))
+		for _, sector := range of {
+			c.sector(sector)
+		}
+		c.syntheses.sort()
+		c.ready.sort()
+		parts[part] = c
+	})
+	c := newCollector(s, all)
+	for _, part := range parts {
+		c.append(part)
 	}
-	return parts[0]
+	c.syntheses.sort()
+	c.ready.sort()
+	return c
 }
 
-// grow makes room for what some sectors' partitions tell, and for as much as
-// room sectors like them would.
-func (c *collector) grow(sectors []*run.Sector, room int) {
-	n := 0
-	for _, s := range sectors {
-		n += s.Len()
+func newCollector(s Scope, room columns) *collector {
+	return &collector{f: new(Figures), scope: s, firstSynthesis: run.Unknown, devices: make(map[int]*device), columns: room}
+}
+
+// newColumns returns columns with room for some sectors and partitions.
+func newColumns(sectors, partitions int) columns {
+	c := columns{
+		rows:      make([]Sector, 0, sectors),
+		whole:     make([]proof, 0, sectors),
+		syntheses: newIntervals(partitions),
+		timed:     make([]synthesis, 0, partitions),
+		ready:     newIntervals(partitions),
 	}
-	if len(sectors) > 0 {
-		n = n * room / len(sectors)
-	}
-	c.room = n
-	c.f.PerSector = make([]Sector, 0, room)
-	c.syntheses.grow(n)
 	for i := range c.phases {
-		c.phases[i].ms = make([]int32, 0, n)
+		c.phases[i] = make([]int32, 0, partitions)
+	}
+	return c
+}
+
+// between returns the room from one sector to another, and from one partition to
+// another.
+func (c *columns) between(sector, toSector, partition, toPartition int) columns {
+	part := columns{
+		rows:      c.rows[sector:sector:toSector],
+		whole:     c.whole[sector:sector:toSector],
+		syntheses: c.syntheses.between(partition, toPartition),
+		timed:     c.timed[partition:partition:toPartition],
+		ready:     c.ready.between(partition, toPartition),
+	}
+	for i := range c.phases {
+		part.phases[i] = c.phases[i][partition:partition:toPartition]
+	}
+	return part
+}
+
+// append adds what the next part of the room has been filled with.
+func (c *columns) append(o *columns) {
+	for i := range o.whole {
+		if o.whole[i].row != run.Unknown {
+			o.whole[i].row += len(c.rows)
+		}
+	}
+	c.whole = behind(c.whole, o.whole)
+	c.rows = behind(c.rows, o.rows)
+	c.syntheses.append(&o.syntheses)
+	c.timed = behind(c.timed, o.timed)
+	c.ready.append(&o.ready)
+	for i := range c.phases {
+		c.phases[i] = behind(c.phases[i], o.phases[i])
 	}
 }
 
 // append adds what was gathered from the sectors behind.
 func (c *collector) append(o *collector) {
-	for i := range o.whole {
-		if o.whole[i].row != run.Unknown {
-			o.whole[i].row += len(c.f.PerSector)
-		}
-	}
-	c.whole = append(c.whole, o.whole...)
-	c.f.PerSector = append(c.f.PerSector, o.f.PerSector...)
+	c.columns.append(&o.columns)
 	c.f.Sectors += o.f.Sectors
 	c.f.Partitions += o.f.Partitions
 	c.f.Failed += o.f.Failed
@@ -166,17 +212,13 @@ func (c *collector) append(o *collector) {
 	c.mode(o.f.Mode)
 	c.firstSynthesis = earlier(c.firstSynthesis, o.firstSynthesis)
 	c.startless = c.startless || o.startless
-	c.syntheses.append(&o.syntheses)
 	for ordinal, of := range o.devices {
 		d := c.device(ordinal)
 		d.proofs += of.proofs
 		d.timed += of.timed
-		d.proving.append(&of.proving)
-		d.kernels.append(&of.kernels)
-		d.endless.append(&of.endless)
-	}
-	for i := range c.phases {
-		c.phases[i].ms = append(c.phases[i].ms, o.phases[i].ms...)
+		d.proving.append(&of.proving.intervals)
+		d.kernels.append(&of.kernels.intervals)
+		d.endless.append(&of.endless.intervals)
 	}
 	for _, p := range o.inSynthesis {
 		c.inSynthesis = addTo(c.inSynthesis, p.name, p.ms...)
@@ -209,9 +251,6 @@ func (c *collector) device(ordinal int) *device {
 	}
 	if c.latest == nil {
 		c.latest = &device{ordinal: ordinal}
-		if len(c.devices) == 0 {
-			c.latest.proving.grow(c.room) // most runs have one device
-		}
 		c.devices[ordinal] = c.latest
 	}
 	return c.latest
@@ -254,7 +293,7 @@ func (c *collector) sector(s *run.Sector) {
 		first = earlier(first, max(s.Admitted/1000, 0))
 	}
 	if selected && state == run.Finished && c.scope.holds(whole.end) {
-		whole.row = len(c.f.PerSector)
+		whole.row = len(c.rows)
 	}
 	if state == run.Finished {
 		c.whole = append(c.whole, whole)
@@ -270,7 +309,7 @@ func (c *collector) sector(s *run.Sector) {
 	}
 	row.StartMS, row.WallMS = c.known(first), c.known(last-first)
 	f := c.f
-	f.PerSector = append(f.PerSector, row)
+	c.rows = append(c.rows, row)
 	f.Sectors++
 	f.Partitions += row.Partitions
 	switch state {
@@ -306,6 +345,12 @@ func earlier(a, b int64) int64 {
 func (c *collector) work(s *run.Sector, p *run.Partition) {
 	if start, end, some := c.cut(synthesisOf(s, p)); some {
 		c.syntheses.add(start, end)
+		if from, to := p.Times[run.SynthStart], p.Times[run.SynthEnd]; start == from && end == to {
+			c.timed = append(c.timed, synthesis{start, end})
+		}
+	}
+	if start, end, some := c.cut(readyOf(s, p)); some && start < end {
+		c.ready.add(start, end)
 	}
 	c.firstSynthesis = earlier(c.firstSynthesis, p.Times[run.SynthStart])
 	c.startless = c.startless || !p.Known(run.SynthStart)
@@ -396,7 +441,7 @@ func OnDevice(phase string) bool {
 func (c *collector) durations(p *run.Partition) {
 	for i, b := range boundaries {
 		if p.Known(b[0]) && p.Known(b[1]) {
-			c.phases[i].ms = append(c.phases[i].ms, int32(p.Times[b[1]]-p.Times[b[0]]))
+			c.phases[i] = append(c.phases[i], int32(p.Times[b[1]]-p.Times[b[0]]))
 		}
 	}
 	if p.HasPhases() {
@@ -436,9 +481,9 @@ func (c *collector) phasesInOrder() Phases {
 			all = append(all, Phase{p.name, inside, newDistribution(p.ms)})
 		}
 	}
-	add(false, c.phases[inSynthesis])
+	add(false, phase{tracing.SpanSynthesis, c.phases[inSynthesis]})
 	add(true, c.inSynthesis...)
-	add(false, c.phases[inQueue], c.phases[onGPU])
+	add(false, phase{tracing.SpanQueueWait, c.phases[inQueue]}, phase{tracing.SpanProve, c.phases[onGPU]})
 	add(true, c.inProof...)
 	return all
 }
@@ -447,7 +492,7 @@ func (c *collector) phasesInOrder() Phases {
 func (c *collector) proofs() {
 	f := c.f
 	slices.SortStableFunc(c.whole, func(a, b proof) int { return cmp.Compare(a.start, b.start) })
-	f.ProofEnds = make([]int64, 0, len(c.whole))
+	f.ProofEnds, f.Transitions = make([]int64, 0, len(c.whole)), make([]Transition, 0, len(c.whole))
 	for i := range c.whole {
 		after := &c.whole[i]
 		if after.row == run.Unknown {
@@ -479,11 +524,12 @@ func (c *collector) proofs() {
 // gpus settles what the devices did.
 func (c *collector) gpus(r *run.Run) {
 	f := c.f
+	f.GPUs = []GPU{}
 	var ordered []*device
 	for _, d := range c.devices {
-		d.proving.sort()
-		d.kernels.sort()
-		d.endless.sort()
+		d.proving.merge()
+		d.kernels.merge()
+		d.endless.merge()
 		ordered = append(ordered, d)
 	}
 	slices.SortFunc(ordered, func(a, b *device) int {
@@ -506,8 +552,8 @@ func (c *collector) makespan() {
 	firstGPU, lastGPU := int64(run.Unknown), int64(run.Unknown)
 	for _, d := range c.devices {
 		if d.proofs > 0 {
-			firstGPU = earlier(firstGPU, d.proving.starts[0])
-			lastGPU = max(lastGPU, d.proving.ends[d.proofs-1])
+			from, to := d.proving.extent()
+			firstGPU, lastGPU = earlier(firstGPU, from), max(lastGPU, to)
 		}
 	}
 	if firstGPU == run.Unknown || len(c.syntheses.starts) == 0 {
@@ -543,14 +589,16 @@ func (d *device) figures() GPU {
 	if d.proofs == 0 {
 		return g
 	}
-	window := d.proving.ends[d.proofs-1] - d.proving.starts[0]
+	from, to := d.proving.extent()
+	window := to - from
 	g.ActiveWindowMS = &window
 	g.UtilizationActive = ratio(g.BusyMS, window)
 	if g.KernelBusyMS != nil {
 		g.KernelUtilizationActive = ratio(*g.KernelBusyMS, window)
 	}
+	g.Idle = make([]Idle, 0, len(d.proving.starts)-1)
 	idleFrom := int64(run.Unknown)
-	for start, end := range d.proving.union {
+	for start, end := range d.proving.stretches {
 		if idleFrom != run.Unknown {
 			g.Idle = append(g.Idle, Idle{StartMS: idleFrom, DurationMS: start - idleFrom})
 		}

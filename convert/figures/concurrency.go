@@ -1,32 +1,25 @@
 package figures
 
-import (
-	"math"
+import "math"
 
-	"github.com/provetrace/provetrace/convert/run"
-)
+// A synthesis is one of which both ends are known.
+type synthesis struct{ start, end int64 }
 
 // concurrency finds out how many syntheses ran at once, and what that did to
 // them.
-func (c *collector) concurrency(r *run.Run) Concurrency {
-	c.syntheses.sort()
+func (c *collector) concurrency() Concurrency {
 	b := newBeside(&c.syntheses)
-	for _, s := range r.Sectors {
-		for p := range s.Partitions() {
-			start, end := p.Times[run.SynthStart], p.Times[run.SynthEnd]
-			if start != run.Unknown && end != run.Unknown && start >= c.scope.From && end <= c.scope.Until() {
-				b.add(start, end)
-			}
-		}
+	for _, s := range c.timed {
+		b.add(s.start, s.end)
 	}
 	return b.figures()
 }
 
 // A beside relates how long the syntheses took to how many ran beside them.
 type beside struct {
-	all  *intervals
-	past [2][]int64 // sums of the starts, and of the ends, before each
-	near [2][2]int
+	all      *intervals
+	past     [2][]int64 // sums of the starts, and of the ends, before each
+	from, to cursor
 
 	n          float64
 	x, y       float64 // means
@@ -35,7 +28,7 @@ type beside struct {
 
 // newBeside returns a beside of sorted intervals.
 func newBeside(all *intervals) *beside {
-	b := &beside{all: all}
+	b := &beside{all: all, from: cursor{in: all}, to: cursor{in: all}}
 	for i, times := range [...][]int64{all.starts, all.ends} {
 		b.past[i] = make([]int64, len(times)+1)
 		for j, t := range times {
@@ -45,11 +38,11 @@ func newBeside(all *intervals) *beside {
 	return b
 }
 
-// done returns for how long, taken together, syntheses have run until a time.
-func (b *beside) done(t int64, near *[2]int) int64 {
-	near[0], near[1] = before(b.all.starts, t, near[0]), before(b.all.ends, t, near[1])
-	started, ended := near[0], near[1]
-	return int64(started-ended)*t - b.past[0][started] + b.past[1][ended]
+// done returns for how long, taken together, syntheses have run until a time, to
+// which it moves a cursor.
+func (b *beside) done(t int64, c *cursor) int64 {
+	c.move(t)
+	return int64(c.started-c.ended)*t - b.past[0][c.started] + b.past[1][c.ended]
 }
 
 // add adds one of the syntheses. The sums are kept as in B. P. Welford, "Note
@@ -60,7 +53,7 @@ func (b *beside) add(start, end int64) {
 		return
 	}
 	took := float64(end - start)
-	others := float64(b.done(end, &b.near[1])-b.done(start, &b.near[0]))/took - 1
+	others := float64(b.done(end, &b.to)-b.done(start, &b.from))/took - 1
 	b.n++
 	dx, dy := others-b.x, took-b.y
 	b.x += dx / b.n
@@ -72,8 +65,12 @@ func (b *beside) add(start, end int64) {
 
 func (b *beside) figures() Concurrency {
 	var c Concurrency
+	ended := 0
 	for i, start := range b.all.starts {
-		c.Max = max(c.Max, i+1-before(b.all.ends, start+1, max(i-c.Max, 0)))
+		for ended < len(b.all.ends) && b.all.ends[ended] <= start {
+			ended++
+		}
+		c.Max = max(c.Max, i+1-ended)
 	}
 	if length := b.all.length(); length > 0 {
 		c.Mean = known(float64(b.all.sum) / float64(length))

@@ -16,18 +16,32 @@ func (v *intervals) add(start, end int64) {
 	v.sum += end - start
 }
 
-// append adds other intervals.
+func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
+
+// newIntervals returns intervals with room for n.
+func newIntervals(n int) intervals {
+	return intervals{starts: make([]int64, 0, n), ends: make([]int64, 0, n)}
+}
+
+// between returns the room from one of the intervals to another.
+func (v *intervals) between(i, j int) intervals {
+	return intervals{starts: v.starts[i:i:j], ends: v.ends[i:i:j]}
+}
+
+// append adds other intervals, which may lie in the room.
 func (v *intervals) append(o *intervals) {
-	v.starts = append(v.starts, o.starts...)
-	v.ends = append(v.ends, o.ends...)
+	v.starts, v.ends = behind(v.starts, o.starts), behind(v.ends, o.ends)
 	v.sum += o.sum
 }
 
-func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
-
-// grow makes room for n intervals more.
-func (v *intervals) grow(n int) {
-	v.starts, v.ends = slices.Grow(v.starts, n), slices.Grow(v.ends, n)
+// behind returns all with a part of its room appended, which mostly is where it
+// belongs: only if others were not filled it has to be moved.
+func behind[T any](all, part []T) []T {
+	n := len(all)
+	if to := n + len(part); n < to && to <= cap(all) && &all[:to][n] == &part[0] {
+		return all[:to]
+	}
+	return append(all, part...)
 }
 
 func (v *intervals) sort() {
@@ -41,6 +55,9 @@ func sortTimes(times []int64) {
 	const far = 64 // places that a time is from its own, on average
 	for i, moves := 1, 0; i < len(times); i++ {
 		t, j := times[i], i
+		if times[i-1] <= t {
+			continue
+		}
 		for ; j > 0 && times[j-1] > t; j-- {
 			times[j] = times[j-1]
 		}
@@ -52,9 +69,9 @@ func sortTimes(times []int64) {
 	}
 }
 
-// union yields the stretches in which at least one interval is open, in order.
-// The intervals must be sorted. Those that touch are one.
-func (v *intervals) union(yield func(start, end int64) bool) {
+// stretches yields those in which at least one interval is open, in order. The
+// intervals must be sorted. Those that touch are one.
+func (v *intervals) stretches(yield func(start, end int64) bool) {
 	for i, n := 0, len(v.starts); i < n; {
 		start := v.starts[i]
 		// All that have started are over when the next start is later than the
@@ -67,11 +84,80 @@ func (v *intervals) union(yield func(start, end int64) bool) {
 	}
 }
 
-// length returns the length of the union. The intervals must be sorted.
+// length returns for how long at least one interval is open. The intervals must
+// be sorted.
 func (v *intervals) length() int64 {
 	var ms int64
-	for start, end := range v.union {
+	for start, end := range v.stretches {
 		ms += end - start
 	}
 	return ms
 }
+
+// A cursor stands at a time among sorted intervals. It finds another one fast
+// that is near, as most of what follows each other in a run is.
+type cursor struct {
+	in             *intervals
+	started, ended int // intervals, before the time
+}
+
+func (c *cursor) move(t int64) {
+	c.started, c.ended = before(c.in.starts, t, c.started), before(c.in.ends, t, c.ended)
+}
+
+// open reports whether an interval is open at a time: it has started and not
+// ended.
+func (c *cursor) open(at int64) bool {
+	c.move(at + 1)
+	return c.started > c.ended
+}
+
+// before returns how many of the ascending times are before t. It looks around
+// near first.
+func before(times []int64, t int64, near int) int {
+	lo, hi := near, near
+	for step := 1; hi < len(times) && times[hi] < t; step *= 2 {
+		lo, hi = hi+1, hi+step
+	}
+	for step := 1; lo > 0 && times[lo-1] >= t; step *= 2 {
+		lo, hi = max(lo-step, 0), lo-1
+	}
+	for hi = min(hi, len(times)); lo < hi; {
+		if mid := int(uint(lo+hi) / 2); times[mid] < t {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// A union is the time in which at least one of some intervals is open. What
+// overlaps is merged whenever there is twice as much as after the last time, so
+// that a union takes hardly more room than it has stretches.
+type union struct {
+	intervals     // sum is that of all that were added
+	merged    int // of the intervals, how many there were after the last merge
+}
+
+func (u *union) add(start, end int64) {
+	u.intervals.add(start, end)
+	if len(u.starts) >= 2*u.merged+1024 {
+		u.merge()
+	}
+}
+
+// merge makes of the intervals the stretches in which one is open, in order.
+func (u *union) merge() {
+	u.sort()
+	n := 0
+	for start, end := range u.stretches { // of which no more are written than were read
+		u.starts[n], u.ends[n] = start, end
+		n++
+	}
+	u.starts, u.ends, u.merged = u.starts[:n], u.ends[:n], n
+}
+
+// extent returns when the first stretch of a merged union starts, and when the
+// last ends. It must have some.
+func (u *union) extent() (start, end int64) { return u.starts[0], u.ends[len(u.ends)-1] }

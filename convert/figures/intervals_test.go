@@ -27,7 +27,7 @@ func TestUnionIsOfIntervals(t *testing.T) {
 		v, in := drawIntervals(t)
 		var got [200]int
 		last := int64(-1)
-		for start, end := range v.union {
+		for start, end := range v.stretches {
 			if start <= last || end < start {
 				t.Fatalf("[%d, %d] follows what ended at %d", start, end, last)
 			}

@@ -94,8 +94,9 @@ func (c *collector) idleOfKernels(g *GPU, from, to int64) (ms int64, known bool)
 		return 0, false
 	}
 	d := c.devices[*g.Ordinal]
-	ms = overlap(d.proving.starts[0], d.proving.ends[d.proofs-1], from, to)
-	for start, end := range d.kernels.union {
+	first, last := d.proving.extent()
+	ms = overlap(first, last, from, to)
+	for start, end := range d.kernels.stretches {
 		ms -= overlap(start, end, from, to)
 	}
 	return ms, true

@@ -51,6 +51,42 @@ func (r *Run) Time(ms int64) time.Time {
 	return r.Epoch.Time.Add(time.Duration(ms) * time.Millisecond)
 }
 
+// A Tally counts what became of a run's sectors and partitions.
+type Tally struct {
+	Partitions int
+	Failed     int // sectors
+	Unfinished int // sectors
+	Skipped    int // partitions
+	Startless  int // partitions, of which the synthesis start is not known
+	Endless    int // partitions that a GPU worker began to prove, and whose end is not known
+}
+
+// Tally counts what became of the sectors and partitions, without unpacking any.
+func (r *Run) Tally() Tally {
+	var t Tally
+	for _, s := range r.Sectors {
+		switch s.State() {
+		case Failed:
+			t.Failed++
+		case Incomplete:
+			t.Unfinished++
+		}
+		for p := range s.each() {
+			t.Partitions++
+			if p.state == Skipped {
+				t.Skipped++
+			}
+			if p.t[SynthStart] == absent {
+				t.Startless++
+			}
+			if p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
+				t.Endless++
+			}
+		}
+	}
+	return t
+}
+
 // An Epoch is the wall clock of a run's offset 0.
 type Epoch struct {
 	Time        time.Time
@@ -182,6 +218,9 @@ func (s *Sector) Partitions() iter.Seq[Partition] {
 
 // Len returns the number of the sector's partitions.
 func (s *Sector) Len() int {
+	if s.frozen == nil {
+		return len(s.parts)
+	}
 	n := 0
 	for range s.each() {
 		n++
