@@ -39,6 +39,7 @@ func replay(ctx context.Context, r *run.Run, rec *tracing.Recorder, tick func(fl
 		c := p.cursors[0]
 		if p.step(c); c.done {
 			heap.Pop(&p.cursors)
+			p.free = append(p.free, c)
 		} else {
 			heap.Fix(&p.cursors, 0)
 		}
@@ -51,6 +52,8 @@ type player struct {
 	r       *run.Run
 	rec     *tracing.Recorder
 	cursors cursors
+	free    []*cursor            // whose partitions have ended
+	attrs   []attribute.KeyValue // the latest facts
 }
 
 // A playing is a sector under way.
@@ -72,7 +75,6 @@ type cursor struct {
 	end       int64
 	rec       *tracing.Partition
 	phase     *tracing.Phase // the one that is open
-	attrs     []attribute.KeyValue
 }
 
 // ending is the step behind the last boundary.
@@ -101,10 +103,21 @@ func (p *player) begin(ctx context.Context, s *run.Sector) {
 	of := &playing{sector: s, rec: p.rec.StartSector(ctx, info, p.r.Time(s.First())), last: s.First()}
 	for partition := range s.Partitions() {
 		of.left++
-		c := &cursor{of: of, partition: partition, end: s.EndOf(&partition)}
+		c := p.newCursor()
+		*c = cursor{of: of, partition: partition, end: s.EndOf(&partition)}
 		c.seek()
 		heap.Push(&p.cursors, c)
 	}
+}
+
+// newCursor returns a cursor, which may have been used before.
+func (p *player) newCursor() *cursor {
+	if n := len(p.free); n > 0 {
+		c := p.free[n-1]
+		p.free = p.free[:n-1]
+		return c
+	}
+	return new(cursor)
 }
 
 // seek moves the cursor to the next boundary that is known.
@@ -132,16 +145,16 @@ func (p *player) step(c *cursor) {
 	}
 	switch c.next {
 	case run.SynthStart:
-		c.phase = c.rec.Synthesis(part.SynthesisWorker, at, c.facts(run.SynthStart)...)
+		c.phase = c.rec.Synthesis(part.SynthesisWorker, at, p.facts(c, run.SynthStart)...)
 		p.phases(c.phase, part.SynthesisPhases())
 	case run.SynthEnd:
 		p.endPhase(c, run.SynthEnd, at)
 	case run.Queued:
-		c.phase = c.rec.Queue(at, c.facts(run.Queued)...)
+		c.phase = c.rec.Queue(at, p.facts(c, run.Queued)...)
 	case run.PickedUp:
 		p.endPhase(c, run.PickedUp, at)
 	case run.GPUStart:
-		c.phase = c.rec.Prove(part.Worker, part.Device, at, c.facts(run.GPUStart)...)
+		c.phase = c.rec.Prove(part.Worker, part.Device, at, p.facts(c, run.GPUStart)...)
 		p.phases(c.phase, part.Phases())
 	case run.GPUEnd:
 		p.endPhase(c, run.GPUEnd, at)
@@ -180,19 +193,19 @@ func (p *player) endPhase(c *cursor, to run.Boundary, at time.Time) {
 
 // facts returns what is known beside its times of the phase that begins at a
 // boundary.
-func (c *cursor) facts(from run.Boundary) []attribute.KeyValue {
+func (p *player) facts(c *cursor, from run.Boundary) []attribute.KeyValue {
 	part := &c.partition
-	c.attrs = c.attrs[:0]
+	attrs := p.attrs[:0]
 	reported := int64(run.Unknown)
 	switch from {
 	case run.SynthStart:
 		reported = part.SynthMS
 	case run.GPUStart:
 		reported = part.GPUMS
-		c.attrs = appendTelemetry(c.attrs, part.Telemetry)
+		attrs = appendTelemetry(attrs, part.Telemetry)
 	}
 	if reported != run.Unknown {
-		c.attrs = append(c.attrs, tracing.ReportedDuration.Int64(reported))
+		attrs = append(attrs, tracing.ReportedDuration.Int64(reported))
 	}
 	var ends []string
 	if part.Inferred(from) {
@@ -202,9 +215,10 @@ func (c *cursor) facts(from run.Boundary) []attribute.KeyValue {
 		ends = append(ends, tracing.InferredEnd)
 	}
 	if ends != nil {
-		c.attrs = append(c.attrs, tracing.Inferred.StringSlice(ends))
+		attrs = append(attrs, tracing.Inferred.StringSlice(ends))
 	}
-	return c.attrs
+	p.attrs = attrs
+	return attrs
 }
 
 // appendTelemetry appends what a device's sensors told, if anything.

@@ -29,7 +29,7 @@ import (
 // GOMEMLIMIT override this.
 const (
 	gcPercent   = 400
-	memoryLimit = 100 << 20 // bytes
+	memoryLimit = 120 << 20 // bytes
 )
 
 // collectSeldom has the collector run as seldom as that.
@@ -58,7 +58,7 @@ func limitMemory() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	model := int64(live[0].Value.Uint64())
-	debug.SetMemoryLimit(max(memoryLimit, model+max(memoryLimit, model)/3))
+	debug.SetMemoryLimit(max(memoryLimit, model+model/3))
 	limited.at = time.Now()
 	limited.took = limited.at.Sub(began)
 }
