@@ -134,16 +134,13 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 		for _, sector := range of {
 			c.sector(sector)
 		}
-		c.syntheses.sort()
-		c.ready.sort()
+		c.sort()
 		parts[part] = c
 	})
 	c := newCollector(s, all)
 	for _, part := range parts {
 		c.append(part)
 	}
-	c.syntheses.sort()
-	c.ready.sort()
 	return c
 }
 
@@ -196,6 +193,17 @@ func (c *columns) append(o *columns) {
 	c.ready.append(&o.ready)
 	for i := range c.phases {
 		c.phases[i] = behind(c.phases[i], o.phases[i])
+	}
+}
+
+// sort puts the intervals in order that were gathered.
+func (c *collector) sort() {
+	c.syntheses.sort()
+	c.ready.sort()
+	for _, d := range c.devices {
+		d.proving.merge()
+		d.kernels.merge()
+		d.endless.merge()
 	}
 }
 
@@ -279,12 +287,11 @@ func (c *collector) sector(s *run.Sector) {
 		}
 		for i, b := range boundaries {
 			if p.Known(b[0]) && p.Known(b[1]) {
-				c.stages[i].add(p.Times[b[0]], p.Times[b[1]])
+				c.stages[i].cover(p.Times[b[0]], p.Times[b[1]])
 			}
 		}
-		for _, t := range p.Times {
-			first, last = earlier(first, t), max(last, t)
-		}
+		from, to := extent(&p)
+		first, last = earlier(first, from), max(last, to)
 		whole.firstReady = earlier(whole.firstReady, p.Times[run.SynthEnd])
 		whole.start = earlier(whole.start, p.Times[run.GPUStart])
 		whole.end = max(whole.end, p.Times[run.GPUEnd])
@@ -333,6 +340,25 @@ func (c *collector) known(ms int64) *int64 {
 
 var states = [...]State{run.Finished: Finished, run.Failed: Failed, run.Incomplete: Unfinished}
 
+// extent returns the first and the last known time of a partition: they never
+// decrease.
+func extent(p *run.Partition) (first, last int64) {
+	first, last = run.Unknown, run.Unknown
+	for _, t := range p.Times {
+		if t != run.Unknown {
+			first = t
+			break
+		}
+	}
+	for _, t := range slices.Backward(p.Times[:]) {
+		if t != run.Unknown {
+			last = t
+			break
+		}
+	}
+	return first, last
+}
+
 // earlier returns the earlier of two times, of which either can be unknown.
 func earlier(a, b int64) int64 {
 	if a == run.Unknown || b != run.Unknown && b < a {
@@ -350,7 +376,7 @@ func (c *collector) work(s *run.Sector, p *run.Partition) {
 		}
 	}
 	if start, end, some := c.cut(readyOf(s, p)); some && start < end {
-		c.ready.add(start, end)
+		c.ready.cover(start, end)
 	}
 	c.firstSynthesis = earlier(c.firstSynthesis, p.Times[run.SynthStart])
 	c.startless = c.startless || !p.Known(run.SynthStart)
@@ -527,7 +553,7 @@ func (c *collector) gpus(r *run.Run) {
 	f.GPUs = []GPU{}
 	var ordered []*device
 	for _, d := range c.devices {
-		d.proving.merge()
+		d.proving.merge() // also across the parts
 		d.kernels.merge()
 		d.endless.merge()
 		ordered = append(ordered, d)

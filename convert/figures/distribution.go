@@ -36,7 +36,10 @@ func newDistribution(ms []int32) Distribution {
 // sortDurations sorts durations by counting where their range is small beside
 // their number, as it is in a long run.
 func sortDurations(ms []int32) {
-	lo, hi := slices.Min(ms), slices.Max(ms)
+	lo, hi := ms[0], ms[0]
+	for _, v := range ms {
+		lo, hi = min(lo, v), max(hi, v)
+	}
 	if int64(hi)-int64(lo) > int64(len(ms)) {
 		slices.Sort(ms)
 		return

@@ -16,6 +16,17 @@ func (v *intervals) add(start, end int64) {
 	v.sum += end - start
 }
 
+// cover adds an interval of which nothing but the union with the others is
+// wanted: if it touches the last one, it becomes a part of that.
+func (v *intervals) cover(start, end int64) {
+	if last := len(v.starts) - 1; last >= 0 && start <= v.ends[last] && end >= v.starts[last] {
+		v.starts[last], v.ends[last] = min(v.starts[last], start), max(v.ends[last], end)
+		v.sum += end - start
+		return
+	}
+	v.add(start, end)
+}
+
 func (v *intervals) reset() { v.starts, v.ends, v.sum = v.starts[:0], v.ends[:0], 0 }
 
 // newIntervals returns intervals with room for n.
@@ -28,10 +39,21 @@ func (v *intervals) between(i, j int) intervals {
 	return intervals{starts: v.starts[i:i:j], ends: v.ends[i:i:j]}
 }
 
-// append adds other intervals, which may lie in the room.
+// append adds other intervals, which may lie in the room. Both must be sorted.
 func (v *intervals) append(o *intervals) {
-	v.starts, v.ends = behind(v.starts, o.starts), behind(v.ends, o.ends)
+	v.starts, v.ends = behindInOrder(v.starts, o.starts), behindInOrder(v.ends, o.ends)
 	v.sum += o.sum
+}
+
+// behindInOrder returns all with a part appended as behind does: of two that are
+// sorted, what belongs between each other has to be sorted yet.
+func behindInOrder(all, part []int64) []int64 {
+	n := len(all)
+	if all = behind(all, part); n > 0 && n < len(all) {
+		from, to := before(all[:n], all[n], n), n+before(all[n:], all[n-1], 0)
+		sortTimes(all[from:to])
+	}
+	return all
 }
 
 // behind returns all with a part of its room appended, which mostly is where it
@@ -84,12 +106,16 @@ func (v *intervals) stretches(yield func(start, end int64) bool) {
 	}
 }
 
-// length returns for how long at least one interval is open. The intervals must
-// be sorted.
+// length returns for how long at least one interval is open: from the first
+// start to the last end, without the holes. The intervals must be sorted.
 func (v *intervals) length() int64 {
-	var ms int64
-	for start, end := range v.stretches {
-		ms += end - start
+	last := len(v.starts) - 1
+	if last < 0 {
+		return 0
+	}
+	ms := v.ends[last] - v.starts[0]
+	for i, end := range v.ends[:last] {
+		ms -= max(v.starts[i+1]-end, 0)
 	}
 	return ms
 }
@@ -141,7 +167,7 @@ type union struct {
 }
 
 func (u *union) add(start, end int64) {
-	u.intervals.add(start, end)
+	u.cover(start, end)
 	if len(u.starts) >= 2*u.merged+1024 {
 		u.merge()
 	}
