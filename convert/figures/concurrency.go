@@ -17,9 +17,13 @@ func (c *collector) concurrency() Concurrency {
 
 // A beside relates how long the syntheses took to how many ran beside them.
 type beside struct {
-	all      *intervals
-	past     [2][]int64 // sums of the starts, and of the ends, before each
-	from, to cursor
+	all *intervals
+	max int // at once
+
+	// For how long, taken together, syntheses have run until each start and
+	// until each end, and where the latest ones looked at are.
+	doneAtStart, doneAtEnd []int64
+	start, end             int
 
 	n          float64
 	x, y       float64 // means
@@ -28,32 +32,39 @@ type beside struct {
 
 // newBeside returns a beside of sorted intervals.
 func newBeside(all *intervals) *beside {
-	b := &beside{all: all, from: cursor{in: all}, to: cursor{in: all}}
-	for i, times := range [...][]int64{all.starts, all.ends} {
-		b.past[i] = make([]int64, len(times)+1)
-		for j, t := range times {
-			b.past[i][j+1] = b.past[i][j] + t
+	n := len(all.starts)
+	b := &beside{all: all, doneAtStart: make([]int64, n), doneAtEnd: make([]int64, n)}
+	ended, sum := 0, int64(0) // of the ends without the starts
+	for i, t := range all.starts {
+		for ; ended < n && all.ends[ended] <= t; ended++ {
+			sum += all.ends[ended]
 		}
+		b.doneAtStart[i] = int64(i-ended)*t + sum
+		b.max = max(b.max, i+1-ended)
+		sum -= t
+	}
+	started, sum := 0, int64(0)
+	for i, t := range all.ends {
+		for ; started < n && all.starts[started] <= t; started++ {
+			sum -= all.starts[started]
+		}
+		b.doneAtEnd[i] = int64(started-i)*t + sum
+		sum += t
 	}
 	return b
 }
 
-// done returns for how long, taken together, syntheses have run until a time, to
-// which it moves a cursor.
-func (b *beside) done(t int64, c *cursor) int64 {
-	c.move(t)
-	return int64(c.started-c.ended)*t - b.past[0][c.started] + b.past[1][c.ended]
-}
-
-// add adds one of the syntheses. The sums are kept as in B. P. Welford, "Note
-// on a method for calculating corrected sums of squares and products",
-// Technometrics 4 (1962), so that they stay exact however many there are.
+// add adds one of the syntheses, of which the intervals have both ends. The sums
+// are kept as in B. P. Welford, "Note on a method for calculating corrected sums
+// of squares and products", Technometrics 4 (1962), so that they stay exact
+// however many there are.
 func (b *beside) add(start, end int64) {
 	if end == start {
 		return
 	}
+	b.start, b.end = before(b.all.starts, start, b.start), before(b.all.ends, end, b.end)
 	took := float64(end - start)
-	others := float64(b.done(end, &b.to)-b.done(start, &b.from))/took - 1
+	others := float64(b.doneAtEnd[b.end]-b.doneAtStart[b.start])/took - 1
 	b.n++
 	dx, dy := others-b.x, took-b.y
 	b.x += dx / b.n
@@ -64,14 +75,7 @@ func (b *beside) add(start, end int64) {
 }
 
 func (b *beside) figures() Concurrency {
-	var c Concurrency
-	ended := 0
-	for i, start := range b.all.starts {
-		for ended < len(b.all.ends) && b.all.ends[ended] <= start {
-			ended++
-		}
-		c.Max = max(c.Max, i+1-ended)
-	}
+	c := Concurrency{Max: b.max}
 	if length := b.all.length(); length > 0 {
 		c.Mean = known(float64(b.all.sum) / float64(length))
 	}
