@@ -65,15 +65,13 @@ type Tally struct {
 func (r *Run) Tally() Tally {
 	var t Tally
 	for _, s := range r.Sectors {
-		switch s.State() {
-		case Failed:
-			t.Failed++
-		case Incomplete:
-			t.Unfinished++
-		}
+		n, finished := 0, 0
 		for p := range s.each() {
-			t.Partitions++
-			if p.state == Skipped {
+			n++
+			switch p.state {
+			case Finished:
+				finished++
+			case Skipped:
 				t.Skipped++
 			}
 			if p.t[SynthStart] == absent {
@@ -82,6 +80,13 @@ func (r *Run) Tally() Tally {
 			if p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
 				t.Endless++
 			}
+		}
+		t.Partitions += n
+		switch s.stateOf(n, finished) {
+		case Failed:
+			t.Failed++
+		case Incomplete:
+			t.Unfinished++
 		}
 	}
 	return t
@@ -230,7 +235,10 @@ func (s *Sector) Len() int {
 
 // Failed reports whether the sector's proof failed, and why.
 func (s *Sector) Failed() (reason string, failed bool) {
-	return s.run.failures[failureKey{s, wholeJob}], s.failed
+	if !s.failed {
+		return "", false
+	}
+	return s.run.failures[failureKey{s, wholeJob}], true
 }
 
 // KnowsStarts reports whether the synthesis start of each partition is known.
@@ -249,20 +257,26 @@ func (s *Sector) KnowsStarts() bool {
 // State returns how the sector ended: Finished only where all of its
 // partitions are.
 func (s *Sector) State() State {
-	if s.failed {
-		return Failed
-	}
-	n := 0
+	n, finished := 0, 0
 	for p := range s.each() {
-		if p.state != Finished {
-			return Incomplete
-		}
 		n++
+		if p.state == Finished {
+			finished++
+		}
 	}
-	if n < s.Count || s.open {
+	return s.stateOf(n, finished)
+}
+
+// stateOf returns how the sector ended, of whose n partitions some are finished.
+func (s *Sector) stateOf(n, finished int) State {
+	switch {
+	case s.failed:
+		return Failed
+	case finished < n || n < s.Count || s.open:
 		return Incomplete
+	default:
+		return Finished
 	}
-	return Finished
 }
 
 // First returns the earliest of the sector's times, in ms of the run's clock.
