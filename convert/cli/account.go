@@ -196,18 +196,26 @@ func encode(v any) ([]byte, error) {
 	}
 	b := bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})
 	var safe []byte
+	done := 0 // of b
 	for i := 0; i < len(b); {
+		if b[i] < 0x7f {
+			i++
+			continue
+		}
 		r, n := utf8.DecodeRune(b[i:])
-		if r >= 0x7f && !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) {
+			safe = append(safe, b[done:i]...)
 			for _, u := range utf16.AppendRune(nil, r) {
 				safe = fmt.Appendf(safe, `\u%04x`, u)
 			}
-		} else {
-			safe = append(safe, b[i:i+n]...)
+			done = i + n
 		}
 		i += n
 	}
-	return safe, nil
+	if done == 0 {
+		return b, nil
+	}
+	return append(safe, b[done:]...), nil
 }
 
 func cannotWrite(err error) error {

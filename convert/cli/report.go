@@ -339,7 +339,10 @@ func (j *jsonReporter) run(_ *run.Run, f *figures.Figures, _ figures.Scope) erro
 		before = "{\"runs\":[\n"
 	}
 	j.runs++
-	_, err = fmt.Fprintf(j.w, "%s%s", before, b)
+	if _, err := io.WriteString(j.w, before); err != nil {
+		return err
+	}
+	_, err = j.w.Write(b)
 	return err
 }
 
