@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,6 +44,25 @@ func isTooLarge(err error) bool {
 		strings.Contains(text, "message too large") || strings.Contains(text, "body too large")
 }
 
+// What connecting fails with where nothing is to be reached, as the gRPC and
+// HTTP libraries say it.
+var (
+	saysRefused     = []string{"connection refused"}
+	saysUnknownHost = []string{"no such host", "produced zero addresses", "server misbehaving", "Temporary failure in name resolution"}
+	saysNoRoute     = []string{"network is unreachable", "no route to host"}
+)
+
+// isUnreachable tells whether an attempt to export failed since nothing was
+// there to connect to.
+func isUnreachable(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) ||
+		err != nil && contains(err.Error(), slices.Concat(saysRefused, saysUnknownHost, saysNoRoute)...)
+}
+
+func contains(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+}
+
 // explain says in one sentence why an OTLP endpoint did not take spans and what
 // to do. The gRPC and HTTP libraries flatten most causes into text, so that
 // text is what there is to go by.
@@ -51,14 +71,7 @@ func (c *otlpConfig) explain(err error) error {
 		return &hint{fmt.Sprintf(format, args...), err}
 	}
 	text := err.Error()
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
-	}
+	has := func(parts ...string) bool { return contains(text, parts...) }
 	if m := partialSuccess.FindStringSubmatch(text); m != nil {
 		return say("%s rejected %s spans: %s", c.url, m[2], oneLine(m[1]))
 	}
@@ -68,11 +81,11 @@ func (c *otlpConfig) explain(err error) error {
 
 	// What the connection fails with, whichever the protocol.
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED), has("connection refused"):
+	case errors.Is(err, syscall.ECONNREFUSED), has(saysRefused...):
 		return say("nothing listens at %s: start Jaeger (docker compose up -d) or give another endpoint", c.url)
-	case has("no such host", "produced zero addresses", "server misbehaving", "Temporary failure in name resolution"):
+	case has(saysUnknownHost...):
 		return say("the host of %s cannot be found by its name: correct the endpoint", c.url)
-	case has("network is unreachable", "no route to host"):
+	case has(saysNoRoute...):
 		return say("there is no route to %s: correct the endpoint", c.url)
 	case has("first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client"):
 		return say("%s does not speak TLS: give the endpoint as http://", c.url)

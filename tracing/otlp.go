@@ -6,25 +6,64 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// How long a lossless pipeline repeats an export that may succeed later. The
-// exporters' own minute, with 5 s before the first repetition, is meant for
-// what runs on regardless; here somebody waits, and a backend that was started
-// just now needs a second or two.
+// How an export that may succeed later is repeated. The exporters' own 5 s
+// before the first repetition are meant for what runs on regardless; here
+// somebody waits at the end, and a backend that was started just now needs a
+// second or two. For a lossless pipeline the wait is at each export.
 const (
+	retryFirst = 500 * time.Millisecond
+	retryMax   = 30 * time.Second
+	retryFor   = time.Minute
+
 	losslessRetryFirst = 250 * time.Millisecond
 	losslessRetryMax   = 2 * time.Second
 	losslessRetryFor   = 5 * time.Second
 )
+
+// A reach knows whether there is a backend to be reached.
+type reach struct {
+	mu   sync.Mutex
+	lost error       // what the last attempt to connect failed with; nil if it did not
+	quit func(error) // what is called when there is none, once that is set
+}
+
+// tried notes how an attempt to export went.
+func (r *reach) tried(err error) {
+	if !isUnreachable(err) {
+		err = nil
+	}
+	r.mu.Lock()
+	r.lost = err
+	quit := r.quit
+	r.mu.Unlock()
+	if err != nil && quit != nil {
+		quit(err)
+	}
+}
+
+// orQuit has quit be called if there is no backend to be reached, or as soon as
+// that turns out.
+func (r *reach) orQuit(quit func(error)) {
+	r.mu.Lock()
+	r.quit = quit
+	lost := r.lost
+	r.mu.Unlock()
+	if lost != nil {
+		quit(lost)
+	}
+}
 
 // newOTLPExporter returns an exporter that connects when it first exports.
 //
@@ -32,7 +71,11 @@ const (
 // than config does is passed explicitly: TLS credentials, of which they would
 // use those of the environment even for http://, the endpoint, the protocol's
 // encoding and the headers.
-func newOTLPExporter(ctx context.Context, c otlpConfig, lossless bool) (sdktrace.SpanExporter, error) {
+func newOTLPExporter(ctx context.Context, c otlpConfig, lossless bool, r *reach) (sdktrace.SpanExporter, error) {
+	first, longest, all := retryFirst, retryMax, retryFor
+	if lossless {
+		first, longest, all = losslessRetryFirst, losslessRetryMax, losslessRetryFor
+	}
 	if c.grpc {
 		creds := insecure.NewCredentials()
 		if c.tls != nil {
@@ -46,19 +89,13 @@ func newOTLPExporter(ctx context.Context, c otlpConfig, lossless bool) (sdktrace
 			// The limit is the server's matter, and checking one here would take
 			// a tenth of the time of an export.
 			otlptracegrpc.WithMaxRequestSize(-1),
-		}
-		if lossless {
-			options = append(options, otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
-				Enabled:         true,
-				InitialInterval: losslessRetryFirst,
-				MaxInterval:     losslessRetryMax,
-				MaxElapsedTime:  losslessRetryFor,
-			}))
+			otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: all}),
+			otlptracegrpc.WithDialOption(grpc.WithChainUnaryInterceptor(r.intercept)),
 		}
 		return otlptrace.New(ctx, otlptracegrpc.NewClient(options...))
 	}
 
-	transport := newTransport(c)
+	transport := newTransport(c, r)
 	compression := otlptracehttp.NoCompression
 	if c.gzip {
 		compression = otlptracehttp.GzipCompression
@@ -77,19 +114,12 @@ func newOTLPExporter(ctx context.Context, c otlpConfig, lossless bool) (sdktrace
 			// pass for success.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: first, MaxInterval: longest, MaxElapsedTime: all}),
 	}
 	if c.tls == nil {
 		options = append(options, otlptracehttp.WithInsecure())
 	} else {
 		options = append(options, otlptracehttp.WithEndpointURL("https://"+c.host+c.path))
-	}
-	if lossless {
-		options = append(options, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
-			Enabled:         true,
-			InitialInterval: losslessRetryFirst,
-			MaxInterval:     losslessRetryMax,
-			MaxElapsedTime:  losslessRetryFor,
-		}))
 	}
 	e, err := otlptrace.New(ctx, otlptracehttp.NewClient(options...))
 	if err != nil {
@@ -98,11 +128,18 @@ func newOTLPExporter(ctx context.Context, c otlpConfig, lossless bool) (sdktrace
 	return &httpExporter{Exporter: e, transport: transport}, nil
 }
 
+// intercept notes how a call of gRPC went.
+func (r *reach) intercept(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	err := call(ctx, method, req, reply, conn, o...)
+	r.tried(err)
+	return err
+}
+
 // newTransport returns a transport with the limits of the exporter's own. That
 // one is shared by all exporters of a process, so that none closes its
 // connections.
-func newTransport(c otlpConfig) *otlpTransport {
-	return &otlpTransport{http.Transport{
+func newTransport(c otlpConfig, r *reach) *otlpTransport {
+	return &otlpTransport{reach: r, Transport: http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		ForceAttemptHTTP2:     true,
@@ -121,10 +158,12 @@ var errWebPage = errors.New("the answer is a web page")
 // with a status of 200, they would pass for an accepted export.
 type otlpTransport struct {
 	http.Transport
+	reach *reach
 }
 
 func (t *otlpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
+	t.reach.tried(err)
 	if err == nil && resp.StatusCode/100 == 2 && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		_ = resp.Body.Close()
 		return nil, errWebPage

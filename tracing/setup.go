@@ -34,6 +34,11 @@ const losslessValueLimit = 4096
 // export under way to notice.
 const shutdownGrace = time.Second
 
+// unreachableGrace is how long the shutdown of a live pipeline goes on trying to
+// connect where there is no backend. One that is there, however slow, gets the
+// time that the shutdown has.
+const unreachableGrace = 1500 * time.Millisecond
+
 // Options are the options of [Setup]. The zero value is a live pipeline as the
 // environment has it. What is set here wins over the environment.
 type Options struct {
@@ -93,6 +98,8 @@ type Pipeline struct {
 	// Nil where nothing is exported.
 	courier   *courier
 	processor *counter
+	reach     reach
+	grace     time.Duration // an unreachable backend's
 
 	shutdown sync.Once
 	delivery Delivery
@@ -108,7 +115,7 @@ func Setup(ctx context.Context, o Options) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pipeline{options: o, config: c}
+	p := &Pipeline{options: o, config: c, grace: unreachableGrace}
 	if c.to == toNothing {
 		return p, nil
 	}
@@ -119,7 +126,7 @@ func Setup(ctx context.Context, o Options) (*Pipeline, error) {
 	p.courier = &courier{lossless: o.Lossless, explain: p.explain}
 	switch {
 	case c.to == toOTLP:
-		p.courier.next, err = newOTLPExporter(ctx, c.otlp, o.Lossless)
+		p.courier.next, err = newOTLPExporter(ctx, c.otlp, o.Lossless, &p.reach)
 	case c.to == toConsole:
 		p.courier.next, err = stdouttrace.New(stdouttrace.WithWriter(w))
 	case o.File == "-":
@@ -261,9 +268,10 @@ func (p *Pipeline) Err() error {
 }
 
 // Shutdown delivers what has ended and frees what the pipeline holds. When ctx
-// is done, what is not delivered yet has failed. The error, in one sentence, is
-// the first failure to deliver spans. Spans that end during the shutdown or
-// later are lost. Further calls return what the first one did.
+// is done, what is not delivered yet has failed; so it has soon where a live
+// pipeline has no backend to connect to. The error, in one sentence, is the
+// first failure to deliver spans. Spans that end during the shutdown or later
+// are lost. Further calls return what the first one did.
 func (p *Pipeline) Shutdown(ctx context.Context) (Delivery, error) {
 	p.shutdown.Do(func() {
 		if p.processor != nil {
@@ -279,6 +287,10 @@ func (p *Pipeline) close(ctx context.Context) (Delivery, error) {
 		// Before anything is begun: a file could be whole by the time that the
 		// context is looked at.
 		p.courier.stop(errors.Join(errUnfinished, context.Cause(ctx)))
+	}
+	if !p.options.Lossless { // its exports have less patience anyway
+		grace := time.AfterFunc(p.grace, func() { p.reach.orQuit(p.courier.stop) })
+		defer grace.Stop()
 	}
 	done := make(chan struct{})
 	go func() {

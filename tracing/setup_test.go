@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/otel"
@@ -661,6 +662,57 @@ func TestShutdownIsBounded(t *testing.T) {
 				require.Equal(t, Delivery{Ended: 100, Failed: 100}, delivery)
 			})
 		}
+	}
+}
+
+// Where nothing can be connected to, a shutdown says so and does not wait for
+// the exporter's last repetition.
+func TestShutdownWithoutBackend(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		t.Run(protocol, func(t *testing.T) {
+			checkQuiet(t)
+			// No other limit than the test's own, which gives another error.
+			clearEnv(t, "OTEL_EXPORTER_OTLP_TIMEOUT=3600000", "OTEL_BSP_EXPORT_TIMEOUT=3600000", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=10")
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+			p := mustSetup(t, Options{Endpoint: "http://" + l.Addr().String(), Protocol: protocol})
+			emit(p.Stages(), 100)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			delivery, err := p.Shutdown(ctx)
+			require.ErrorContains(t, err, "nothing listens at ")
+			require.Equal(t, Delivery{Ended: 100, Failed: 100}, delivery)
+		})
+	}
+}
+
+// A backend that is only slow gets all spans.
+func TestShutdownWithSlowBackend(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http/protobuf"} {
+		t.Run(protocol, func(t *testing.T) {
+			checkQuiet(t)
+			clearEnv(t, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=10")
+			graceOver := make(chan struct{})
+			server := otlptest.Start(t, otlptest.Options{HTTP: protocol == "http/protobuf", Reply: func(otlptest.Request) otlptest.Reply {
+				<-graceOver
+				return otlptest.Reply{}
+			}})
+			p := mustSetup(t, Options{Endpoint: server.Endpoint(), Protocol: protocol})
+			p.grace = 0
+			emit(p.Stages(), 100)
+			go func() {
+				defer close(graceOver)
+				assert.Eventually(t, func() bool {
+					p.reach.mu.Lock()
+					defer p.reach.mu.Unlock()
+					return p.reach.quit != nil
+				}, time.Minute, time.Millisecond)
+			}()
+			delivery, err := p.Shutdown(testContext(t))
+			require.NoError(t, err)
+			require.Equal(t, Delivery{Ended: 100, Delivered: 100}, delivery)
+		})
 	}
 }
 
