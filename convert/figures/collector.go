@@ -30,15 +30,15 @@ func Within(r *run.Run, s Scope) *Figures {
 	if u := r.Epoch.Uncertainty; u >= 0 {
 		f.Epoch.UncertaintyMS = known(float64(u) / float64(time.Millisecond))
 	}
-	var parts sync.WaitGroup
-	parts.Go(func() { f.Synthesis = c.concurrency() })
-	parts.Go(func() { f.Phases = c.phasesInOrder() })
+	var meanwhile sync.WaitGroup
+	meanwhile.Go(func() { f.Synthesis = c.concurrency() })
+	meanwhile.Go(func() { f.Phases = c.phasesInOrder() })
 	c.proofs()
 	c.gpus(r)
 	c.causes()
 	c.makespan()
 	c.verdict()
-	parts.Wait()
+	meanwhile.Wait()
 	return f
 }
 
@@ -119,18 +119,18 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 		}
 		doing.Wait()
 	}
-	before := make([]int, len(parts)+1) // each part, partitions
+	partitions := make([]int, len(parts)+1) // before each part
 	atOnce(func(part int, of []*run.Sector) {
 		for _, sector := range of {
-			before[part+1] += sector.Len()
+			partitions[part+1] += sector.Len()
 		}
 	})
 	for i := range parts {
-		before[i+1] += before[i]
+		partitions[i+1] += partitions[i]
 	}
-	all := newColumns(len(sectors), before[len(parts)])
+	all := newColumns(len(sectors), partitions[len(parts)])
 	atOnce(func(part int, of []*run.Sector) {
-		c := newCollector(s, all.between(from(part), from(part+1), before[part], before[part+1]))
+		c := newCollector(s, all.between(from(part), from(part+1), partitions[part], partitions[part+1]))
 		for _, sector := range of {
 			c.sector(sector)
 		}

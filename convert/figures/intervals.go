@@ -76,10 +76,11 @@ func (v *intervals) sort() {
 func sortTimes(times []int64) {
 	const far = 64 // places that a time is from its own, on average
 	for i, moves := 1, 0; i < len(times); i++ {
-		t, j := times[i], i
+		t := times[i]
 		if times[i-1] <= t {
 			continue
 		}
+		j := i
 		for ; j > 0 && times[j-1] > t; j-- {
 			times[j] = times[j-1]
 		}

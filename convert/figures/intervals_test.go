@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -46,6 +47,70 @@ func TestUnionIsOfIntervals(t *testing.T) {
 		}
 		if v.length() != length || v.sum != sum {
 			t.Errorf("the union is %d long, the sum %d; want %d and %d", v.length(), v.sum, length, sum)
+		}
+	})
+}
+
+// A union that merges on the way has the stretches of its intervals, in whatever
+// order these come, and so has one that is put together of two.
+func TestUnionMerges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		apart, long := rapid.Int64Range(1, 20).Draw(t, "apart"), rapid.Int64Range(1, 40).Draw(t, "long")
+		var all intervals
+		var got union
+		for range rapid.IntRange(1, 2).Draw(t, "parts") {
+			var part union
+			for i := range rapid.Int64Range(0, 3000).Draw(t, "n") {
+				start := i*apart + random.Int64N(1000)
+				end := start + random.Int64N(long)
+				all.add(start, end)
+				part.add(start, end)
+			}
+			part.merge()
+			got.append(&part.intervals)
+		}
+		all.sort()
+		got.merge()
+		var want intervals
+		for start, end := range all.stretches {
+			want.add(start, end)
+		}
+		if !slices.Equal(got.starts, want.starts) || !slices.Equal(got.ends, want.ends) || got.sum != all.sum {
+			t.Errorf("the union, %d ms of intervals:\n%d\n%d\nwant %d ms:\n%d\n%d", got.sum, got.starts, got.ends, all.sum, want.starts, want.ends)
+		}
+	})
+}
+
+// Parts of a room are put together in order, whether they fill it or not.
+func TestPartsOfRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rooms := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 5).Draw(t, "rooms")
+		at := 0
+		for _, n := range rooms {
+			at += n
+		}
+		all := newIntervals(at)
+		var want intervals
+		var parts []intervals
+		at = 0
+		for i, n := range rooms {
+			part := all.between(at, at+n)
+			at += n
+			for range rapid.IntRange(0, n).Draw(t, "filled") {
+				start := int64(10*i) + rapid.Int64Range(0, 30).Draw(t, "start")
+				part.add(start, start+5)
+				want.add(start, start+5)
+			}
+			part.sort()
+			parts = append(parts, part)
+		}
+		for i := range parts {
+			all.append(&parts[i])
+		}
+		want.sort()
+		if !slices.Equal(all.starts, want.starts) || !slices.Equal(all.ends, want.ends) || all.sum != want.sum {
+			t.Errorf("the parts are\n%d\n%d\nwant\n%d\n%d", all.starts, all.ends, want.starts, want.ends)
 		}
 	})
 }
