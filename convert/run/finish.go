@@ -24,21 +24,32 @@ func (a *assembly) finish(name string, length Length) *Run {
 		}
 		a.failedAt(f.sector, f.sector.find(f.index), at)
 	}
+	var lacking []*Sector
 	for _, s := range r.Sectors {
-		for i := range s.parts {
-			a.complete(s, &s.parts[i])
+		switch {
+		case s.frozen != nil:
+		case s.told():
+			a.conclude(s)
+		default:
+			lacking = append(lacking, s)
+			for i := range s.parts {
+				a.complete(s, &s.parts[i])
+			}
 		}
 	}
-	a.inferEnds()
-	for _, s := range r.Sectors {
-		if s.frozen == nil {
-			a.conclude(s)
+	a.inferEnds(lacking)
+	for _, s := range lacking {
+		for i := range s.parts {
+			a.order(&s.parts[i])
 		}
+		a.conclude(s)
+	}
+	for _, s := range lacking {
+		a.settle(s)
+	}
+	for _, s := range r.Sectors {
 		s.Admitted = admitted(s, clock, hasClock)
 		r.First = min(r.First, s.first)
-	}
-	for _, s := range r.Sectors {
-		a.settle(s)
 		if s.frozen == nil && s.State() == Incomplete {
 			r.incomplete++
 		}
@@ -49,12 +60,12 @@ func (a *assembly) finish(name string, length Length) *Run {
 	return r
 }
 
-// conclude puts the times and the partitions of a sector in order.
+// conclude puts the partitions of a sector in order, whose times are.
 func (a *assembly) conclude(s *Sector) {
 	r := a.run
+	sorted, first := true, int32(math.MaxInt32)
 	for i := range s.parts {
 		p := &s.parts[i]
-		a.order(p)
 		if p.timings != Unknown && !p.holds(r.timings.at(p.timings)) {
 			p.timings = Unknown
 			r.Input.Timings--
@@ -62,15 +73,24 @@ func (a *assembly) conclude(s *Sector) {
 		}
 		r.longestSynthesis = max(r.longestSynthesis, p.between(SynthStart, SynthEnd))
 		r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
+		for _, t := range p.t {
+			if t != absent {
+				first = min(first, t)
+				break
+			}
+		}
+		sorted = sorted && (i == 0 || s.parts[i-1].index < p.index)
 	}
-	slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
+	s.first = s.base + int64(first)
+	if !sorted {
+		slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
+	}
 	s.few, s.index = [len(s.few)]uint8{}, nil
 	if s.parts[0].index >= 0 {
 		s.Count = max(s.Count, len(s.parts))
 	} else {
 		s.Count = 0
 	}
-	s.first, _ = s.Extent()
 }
 
 // holds reports whether CUDA timings lie inside the partition's GPU interval,
@@ -194,13 +214,13 @@ type openEnd struct {
 
 // inferEnds derives lost ends in an engine whose workers finish a proof before
 // they take the next partition: if that had been waiting for the worker, the
-// end was then.
-func (a *assembly) inferEnds() {
+// end was then. Only sectors that lack times have such partitions.
+func (a *assembly) inferEnds(lacking []*Sector) {
 	if a.split || !a.inTurn {
 		return
 	}
 	open := make(map[int16][]openEnd)
-	for _, s := range a.run.Sectors {
+	for _, s := range lacking {
 		for i := range s.parts {
 			p := &s.parts[i]
 			if p.worker >= 0 && p.t[GPUStart] != absent && p.t[GPUEnd] == absent {

@@ -1,35 +1,47 @@
 package run
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"hash/maphash"
+)
 
 // jobs numbers the job ids of a log.
 type jobs struct {
-	byID     map[string]int32
+	seed     maphash.Seed
+	byHash   map[uint64]int32 // an id whose hash is taken has the next free one
 	names    []string
 	attempts []int32 // at each job so far, in all runs of the log
 	numbers  []int32 // scratch
 }
+
+func newJobs() jobs { return jobs{seed: maphash.MakeSeed(), byHash: make(map[uint64]int32)} }
 
 // of returns the numbers of the ids in a table.
 func (j *jobs) of(t *idTable) []int32 {
 	j.numbers = j.numbers[:0]
 	from := int32(0)
 	for _, end := range t.ends {
-		id := t.text[from:end]
+		j.numbers = append(j.numbers, j.number(t.text[from:end]))
 		from = end
-		n, ok := j.byID[string(id)]
-		if !ok {
-			if j.byID == nil {
-				j.byID = make(map[string]int32)
-			}
-			name := string(id)
-			n = int32(len(j.names))
-			j.names = append(j.names, name)
-			j.byID[name] = n
-		}
-		j.numbers = append(j.numbers, n)
 	}
 	return j.numbers
+}
+
+func (j *jobs) number(id []byte) int32 {
+	hash := maphash.Bytes(j.seed, id)
+	for ; ; hash++ {
+		n, taken := j.byHash[hash]
+		if !taken {
+			break
+		}
+		if j.names[n] == string(id) {
+			return n
+		}
+	}
+	n := int32(len(j.names))
+	j.names = append(j.names, string(id))
+	j.byHash[hash] = n
+	return n
 }
 
 // attempt counts a further attempt at a job.

@@ -131,7 +131,7 @@ type feed struct {
 }
 
 func newFeed(ctx context.Context, c *cutter, before *block, sources []Source) *feed {
-	f := &feed{ctx: ctx, cutter: c, free: make(chan *batch, cap(c.rooms)), sources: sources, started: time.Now(), block: before}
+	f := &feed{ctx: ctx, cutter: c, free: make(chan *batch, cap(c.rooms)), sources: sources, started: time.Now(), jobs: newJobs(), block: before}
 	f.lexer = newLexer(c, f.free, f.started)
 	before.batch = &batch{}
 	close(before.lexed)
@@ -265,7 +265,7 @@ func (f *feed) advance() {
 		case <-b.cut:
 			f.block = b.next
 			if f.block == nil {
-				f.jobs.byID = nil // no further line needs a number
+				f.jobs.byHash = nil // no further line needs a number
 			}
 			return
 		default:
