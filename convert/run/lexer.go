@@ -113,8 +113,8 @@ func (l *lexer) lex(b *block) {
 
 // begin begins with a block. src reads from it.
 func (l *lexer) begin(b *block, src io.Reader) {
-	l.at, l.rest = b, b.data
-	l.lines.Reset(src, "")
+	l.at, l.rest = b, nil
+	l.lines.Reset(b.data, src, "")
 }
 
 // read returns what the next lines say, some n items of them, and whether there

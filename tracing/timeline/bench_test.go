@@ -74,7 +74,7 @@ func BenchmarkReader(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				src.Reset(tt.log)
-				r.Reset(src, "")
+				r.Reset(nil, src, "")
 				for r.Scan() {
 				}
 			}

@@ -58,8 +58,9 @@ type Reader struct {
 	name     string
 	keepText bool
 
-	buf        []byte
-	start, end int   // what is unread of buf; start is the first byte of a line
+	own        []byte // room to read into
+	buf        []byte // own, or what Reset was given in place of it
+	start, end int    // what is unread of buf; start is the first byte of a line
 	searched   int   // buf[start:searched] holds no newline
 	mark       int   // the first marker in buf[start:end], or end; stale if below start
 	base       int64 // offset in the stream of buf[0]
@@ -78,15 +79,20 @@ type Reader struct {
 // NewReader returns a Reader of the log r, which name stands for in errors.
 // It buffers: r will have been read further than the records.
 func NewReader(r io.Reader, name string) *Reader {
-	return &Reader{src: r, name: name, buf: make([]byte, bufferSize), mark: -1, line: 1}
+	room := make([]byte, bufferSize)
+	return &Reader{src: r, name: name, own: room, buf: room, mark: -1, line: 1}
 }
 
-// Reset makes the Reader start again, with the log src, as a new one would that
-// keeps text as this one does.
-func (r *Reader) Reset(src io.Reader, name string) {
+// Reset makes the Reader start again, as a new one would that keeps text as this
+// one does, with the log that begins with front, which is read in place, and
+// goes on with src.
+func (r *Reader) Reset(front []byte, src io.Reader, name string) {
 	*r = Reader{
-		src: src, name: name, keepText: r.keepText, buf: r.buf,
+		src: src, name: name, keepText: r.keepText, own: r.own, buf: r.own,
 		mark: -1, line: 1, held: r.held, prefix: r.prefix,
+	}
+	if len(front) > 0 {
+		r.buf, r.end = front, len(front)
 	}
 	r.held.front = len(r.held.items)
 }
@@ -308,14 +314,19 @@ func (r *Reader) lineEnd() int {
 	}
 }
 
-// fill moves what is unread to the front of the buffer and reads once. It
+// fill moves what is unread to the front of its own room and reads once. It
 // reports whether there is more to look at; not if the buffer is full.
 func (r *Reader) fill() bool {
 	if r.eof {
 		return false
 	}
-	if r.start > 0 {
-		copy(r.buf, r.buf[r.start:r.end])
+	lent := &r.buf[0] != &r.own[0]
+	if r.end-r.start > len(r.own) {
+		return false
+	}
+	if r.start > 0 || lent {
+		copy(r.own, r.buf[r.start:r.end])
+		r.buf = r.own
 		r.base += int64(r.start)
 		r.end -= r.start
 		r.searched = max(r.searched-r.start, 0)

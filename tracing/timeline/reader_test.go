@@ -429,7 +429,7 @@ func TestReaderAllocs(t *testing.T) {
 		r.KeepText(tt.keepText)
 		n := testing.AllocsPerRun(5, func() {
 			src.Reset(tt.log)
-			r.Reset(r.src, "")
+			r.Reset(nil, r.src, "")
 			for r.Scan() {
 			}
 		})
