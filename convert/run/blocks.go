@@ -21,6 +21,10 @@ type block struct {
 	last   bool   // of the source
 	err    error  // why it is the last one, if not since the source ends
 
+	hasRoom bool
+	room    []byte  // that the data is in, unless it is in a region
+	region  *region // or nil
+
 	next *block // set before cut is closed, nil if there is none
 	cut  chan struct{}
 
@@ -36,13 +40,14 @@ func newBlock() *block {
 
 // A cutter cuts sources into blocks, in their order, for whoever asks.
 type cutter struct {
-	rooms chan []byte // for the data of blocks; how many there are bounds what is read ahead
+	rooms chan []byte // for the data of blocks, where it needs any; how many there are bounds what is read ahead
 
 	mu      sync.Mutex
 	sources []Source
 	source  *Source // being read, nil between two
 	file    io.ReadCloser
-	rest    []byte // of the source, the beginning of a line
+	regions regions // of the file
+	rest    []byte  // of the source, the beginning of a line
 	tail    *block // the last one that was cut
 	ended   bool
 }
@@ -103,11 +108,9 @@ func (c *cutter) cut(ctx context.Context, room []byte, b *block) *block {
 		c.rooms <- room
 		return nil
 	}
-	if room == nil {
-		room = make([]byte, blockSize)
-	}
 	n := newBlock()
-	if err := c.read(n, room); err != nil {
+	n.room, n.hasRoom = room, true
+	if err := c.read(n); err != nil {
 		n.err = err
 		c.sources = nil
 	}
@@ -134,25 +137,33 @@ func (c *cutter) close() {
 	if !c.ended {
 		c.end()
 	}
+	c.regions.close()
 }
 
-// read reads the lines of a block into room.
-func (c *cutter) read(b *block, room []byte) error {
+// read reads the lines of a block, into its room if need be.
+func (c *cutter) read(b *block) error {
 	if c.source == nil {
 		c.source, c.sources = &c.sources[0], c.sources[1:]
-		b.source, b.data, b.last = c.source, room[:0], true
+		b.source, b.last = c.source, true
 		f, err := c.source.Open()
 		if err != nil {
 			c.source = nil
 			return err
 		}
 		c.file = f
+		c.regions.open(f)
 	}
 	b.source, b.last = c.source, false
-	n := copy(room, c.rest)
+	if in, err := c.regions.next(b); in || err != nil {
+		return err
+	}
+	if b.room == nil {
+		b.room = make([]byte, blockSize)
+	}
+	n := copy(b.room, c.rest)
 	c.rest = c.rest[:0]
-	more, err := readFull(c.file, room[n:])
-	b.data = room[:n+more]
+	more, err := readFull(c.file, b.room[n:])
+	b.data = b.room[:n+more]
 	if err == nil {
 		// What has no line's end is a part of one that is longer.
 		if end := bytes.LastIndexByte(b.data, '\n') + 1; end > 0 {
@@ -209,8 +220,13 @@ func readFull(r io.Reader, b []byte) (n int, err error) {
 
 // free gives the room of a block back, whose data nobody uses any more.
 func (c *cutter) free(b *block) {
-	if b.data != nil {
-		c.rooms <- b.data[:cap(b.data)]
-		b.data = nil
+	if b.hasRoom {
+		if b.region != nil {
+			c.mu.Lock()
+			c.regions.release(b.region)
+			c.mu.Unlock()
+		}
+		c.rooms <- b.room
+		b.data, b.room, b.region, b.hasRoom = nil, nil, nil, false
 	}
 }

@@ -19,8 +19,17 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func fileSource(path string) Source {
-	return Source{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	return Source{Name: path, Open: func() (io.ReadCloser, error) {
+		f, err := os.Open(path)
+		return plainFile{f}, err
+	}}
 }
+
+// A plainFile is a [PlainFile] whose progress nobody wants to know.
+type plainFile struct{ *os.File }
+
+func (f plainFile) Plain() *os.File { return f.File }
+func (f plainFile) Took(int)       {}
 
 func textSource(text string) Source {
 	return Source{Name: "test.log", Open: func() (io.ReadCloser, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime/debug"
 	"time"
 
 	"github.com/provetrace/provetrace/convert/enginelog"
@@ -90,13 +91,20 @@ type lexer struct {
 }
 
 func newLexer(c *cutter, free chan *batch, started time.Time) *lexer {
-	l := &lexer{cutter: c, free: free, started: started, lines: timeline.NewReader(nil, "")}
-	l.lines.KeepText(true)
+	l := &lexer{cutter: c, free: free, started: started}
+	l.restart()
 	return l
+}
+
+// restart gives the lexer a new reader of lines.
+func (l *lexer) restart() {
+	l.lines = timeline.NewReader(nil, "")
+	l.lines.KeepText(true)
 }
 
 // run lexes blocks until there are no more.
 func (l *lexer) run(ctx context.Context) {
+	debug.SetPanicOnFault(true) // see inPlace
 	for b := l.cutter.next(ctx); b != nil; b = l.cutter.next(ctx) {
 		l.lex(b)
 	}
@@ -104,11 +112,16 @@ func (l *lexer) run(ctx context.Context) {
 
 // lex says what the lines of a block are.
 func (l *lexer) lex(b *block) {
+	defer close(b.lexed)
 	l.begin(b, oneBlock{l})
-	if out, more := l.read(math.MaxInt); !more && l.lines.Err() == nil {
+	out, more, err := l.read(math.MaxInt)
+	switch {
+	case err != nil:
+		b.batch, b.err = out, err
+		l.restart() // it was left in the middle of a line
+	case !more && l.lines.Err() == nil:
 		b.batch = out
 	}
-	close(b.lexed)
 }
 
 // begin begins with a block. src reads from it.
@@ -118,9 +131,22 @@ func (l *lexer) begin(b *block, src io.Reader) {
 }
 
 // read returns what the next lines say, some n items of them, and whether there
-// are more.
-func (l *lexer) read(n int) (out *batch, more bool) {
+// are more. An error is of a file that is looked at in place; it comes with what
+// was read before.
+func (l *lexer) read(n int) (out *batch, more bool, err error) {
 	l.out, l.hasLatest = l.newBatch(), false
+	if err = inPlace(func() { more = l.readItems(n) }); err != nil {
+		more, err = false, &readError{name: l.at.source.Name, line: 1, err: err}
+	}
+	if l.hasLatest {
+		l.settle()
+	}
+	s := l.lines.Stats()
+	l.out.end = Length{s.Bytes, s.Lines}
+	return l.out, more, err
+}
+
+func (l *lexer) readItems(n int) (more bool) {
 	for len(l.out.items) < n {
 		if more = l.lines.Scan(); !more {
 			break
@@ -137,12 +163,7 @@ func (l *lexer) read(n int) (out *batch, more bool) {
 			}
 		}
 	}
-	if l.hasLatest {
-		l.settle()
-	}
-	s := l.lines.Stats()
-	l.out.end = Length{s.Bytes, s.Lines}
-	return l.out, more
+	return more
 }
 
 // errTorn is why a block cannot be read alone.

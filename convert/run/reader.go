@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ type Source struct {
 // and not to the length of the log.
 func Read(ctx context.Context, name string, o Options, sources ...Source) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // see inPlace
 		ctx, cancel := context.WithCancel(ctx)
 		helpers := min(runtime.GOMAXPROCS(0)-1, maxHelpers)
 		c, before := newCutter(sources, 2*helpers+4)
@@ -192,7 +194,10 @@ const soloItems = 4096
 // yet, and whether there are more.
 func (f *feed) nextBatch() (b *batch, more bool) {
 	if f.solo {
-		b, more = f.lexer.read(soloItems)
+		var err error
+		if b, more, err = f.lexer.read(soloItems); err != nil {
+			f.lexer.at.err = err
+		}
 		f.solo = more
 		return b, more
 	}
