@@ -31,7 +31,11 @@ type assembly struct {
 	longest int64           // ms, of the proofs
 	failed  []failure
 
+	sectors []Sector // not used yet
+
 	room, used int // partitions that sectors have room for, and that they have
+
+	concluded conclusions
 
 	looked int        // sectors that were looked at to be frozen
 	frozen []byte     // the latest frozen partitions
@@ -309,7 +313,12 @@ func (s *Sector) over() bool {
 
 // begins starts the next attempt at a job.
 func (a *assembly) begins(st *jobState, it *item) *Sector {
-	s := &Sector{
+	if len(a.sectors) == 0 {
+		a.sectors = make([]Sector, sectorsAtOnce)
+	}
+	s := &a.sectors[0]
+	a.sectors = a.sectors[1:]
+	*s = Sector{
 		Job: a.feed.jobs.names[it.job], Attempt: a.feed.jobs.attempt(it.job), Admitted: Unknown,
 		Count: int(st.count), run: a.run, base: it.offset,
 	}
@@ -336,6 +345,10 @@ func (a *assembly) begins(st *jobState, it *item) *Sector {
 	a.freeze()
 	return s
 }
+
+// sectorsAtOnce is how many sectors there is room made for, one allocation being
+// cheaper than many.
+const sectorsAtOnce = 32
 
 // more returns an empty slice with room for n partitions.
 func (a *assembly) more(n int) []packed {

@@ -48,7 +48,7 @@ type cutter struct {
 	file    io.ReadCloser
 	regions regions // of the file
 	rest    []byte  // of the source, the beginning of a line
-	tail    *block // the last one that was cut
+	tail    *block  // the last one that was cut
 	ended   bool
 }
 

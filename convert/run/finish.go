@@ -3,7 +3,9 @@ package run
 import (
 	"cmp"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -24,17 +26,10 @@ func (a *assembly) finish(name string, length Length) *Run {
 		}
 		a.failedAt(f.sector, f.sector.find(f.index), at)
 	}
-	var lacking []*Sector
-	for _, s := range r.Sectors {
-		switch {
-		case s.frozen != nil:
-		case s.told():
-			a.conclude(s)
-		default:
-			lacking = append(lacking, s)
-			for i := range s.parts {
-				a.complete(s, &s.parts[i])
-			}
+	lacking := a.concludeTold()
+	for _, s := range lacking {
+		for i := range s.parts {
+			a.complete(s, &s.parts[i])
 		}
 	}
 	a.inferEnds(lacking)
@@ -42,8 +37,11 @@ func (a *assembly) finish(name string, length Length) *Run {
 		for i := range s.parts {
 			a.order(&s.parts[i])
 		}
-		a.conclude(s)
+		a.concluded.add(s)
 	}
+	r.longestSynthesis, r.longestProof = a.concluded.longestSynthesis, a.concluded.longestProof
+	r.Input.Timings -= a.concluded.orphans
+	r.Input.Orphans += a.concluded.orphans
 	for _, s := range lacking {
 		a.settle(s)
 	}
@@ -60,19 +58,63 @@ func (a *assembly) finish(name string, length Length) *Run {
 	return r
 }
 
-// conclude puts the partitions of a sector in order, whose times are.
-func (a *assembly) conclude(s *Sector) {
-	r := a.run
+// concludeTold concludes the sectors that lack no time, and returns the others.
+// It is the last thing to do for nearly all, and so for all cores.
+func (a *assembly) concludeTold() (lacking []*Sector) {
+	const atLeast = 1024 // sectors, for a goroutine to be worth it
+	sectors := a.run.Sectors
+	parts := min(len(sectors)/atLeast+1, maxHelpers+1, runtime.GOMAXPROCS(0))
+	done := make([]conclusions, parts)
+	without := make([][]*Sector, parts)
+	var others sync.WaitGroup
+	for i := range parts {
+		conclude := func() {
+			for _, s := range sectors[i*len(sectors)/parts : (i+1)*len(sectors)/parts] {
+				switch {
+				case s.frozen != nil:
+				case s.told():
+					done[i].add(s)
+				default:
+					without[i] = append(without[i], s)
+				}
+			}
+		}
+		if i < parts-1 {
+			others.Go(conclude)
+		} else {
+			conclude()
+		}
+	}
+	others.Wait()
+	for i := range done {
+		a.concluded.merge(&done[i])
+	}
+	return slices.Concat(without...)
+}
+
+// conclusions gathers what is known once the times of sectors are.
+type conclusions struct {
+	longestSynthesis, longestProof int64 // ms
+	orphans                        int64 // timings that turned out to be outside of their partitions
+}
+
+func (c *conclusions) merge(d *conclusions) {
+	c.longestSynthesis = max(c.longestSynthesis, d.longestSynthesis)
+	c.longestProof = max(c.longestProof, d.longestProof)
+	c.orphans += d.orphans
+}
+
+// add puts the partitions of a sector in order, whose times are.
+func (c *conclusions) add(s *Sector) {
 	sorted, first := true, int32(math.MaxInt32)
 	for i := range s.parts {
 		p := &s.parts[i]
-		if p.timings != Unknown && !p.holds(r.timings.at(p.timings)) {
+		if p.timings != Unknown && !p.holds(s.run.timings.at(p.timings)) {
 			p.timings = Unknown
-			r.Input.Timings--
-			r.Input.Orphans++
+			c.orphans++
 		}
-		r.longestSynthesis = max(r.longestSynthesis, p.between(SynthStart, SynthEnd))
-		r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
+		c.longestSynthesis = max(c.longestSynthesis, p.between(SynthStart, SynthEnd))
+		c.longestProof = max(c.longestProof, p.between(Queued, GPUEnd))
 		for _, t := range p.t {
 			if t != absent {
 				first = min(first, t)

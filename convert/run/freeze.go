@@ -32,7 +32,7 @@ func (a *assembly) freezeSector(s *Sector) {
 	if !s.told() {
 		return
 	}
-	a.conclude(s)
+	a.concluded.add(s)
 	a.frozen = freeze(a.frozen[:0], s.parts)
 	if len(a.frozen) > cap(a.ice)-len(a.ice) {
 		a.ice = make([]byte, 0, max(iceSize, len(a.frozen)))

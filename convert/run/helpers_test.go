@@ -29,7 +29,7 @@ func fileSource(path string) Source {
 type plainFile struct{ *os.File }
 
 func (f plainFile) Plain() *os.File { return f.File }
-func (f plainFile) Took(int)       {}
+func (f plainFile) Took(int)        {}
 
 func textSource(text string) Source {
 	return Source{Name: "test.log", Open: func() (io.ReadCloser, error) {

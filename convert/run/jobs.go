@@ -19,27 +19,28 @@ func newJobs() jobs { return jobs{seed: maphash.MakeSeed(), byHash: make(map[uin
 // of returns the numbers of the ids in a table.
 func (j *jobs) of(t *idTable) []int32 {
 	j.numbers = j.numbers[:0]
+	text := string(t.text) // most of it is new, and kept
 	from := int32(0)
 	for _, end := range t.ends {
-		j.numbers = append(j.numbers, j.number(t.text[from:end]))
+		j.numbers = append(j.numbers, j.number(text[from:end]))
 		from = end
 	}
 	return j.numbers
 }
 
-func (j *jobs) number(id []byte) int32 {
-	hash := maphash.Bytes(j.seed, id)
+func (j *jobs) number(id string) int32 {
+	hash := maphash.String(j.seed, id)
 	for ; ; hash++ {
 		n, taken := j.byHash[hash]
 		if !taken {
 			break
 		}
-		if j.names[n] == string(id) {
+		if j.names[n] == id {
 			return n
 		}
 	}
 	n := int32(len(j.names))
-	j.names = append(j.names, string(id))
+	j.names = append(j.names, id)
 	j.byHash[hash] = n
 	return n
 }
