@@ -222,9 +222,7 @@ func readFull(r io.Reader, b []byte) (n int, err error) {
 func (c *cutter) free(b *block) {
 	if b.hasRoom {
 		if b.region != nil {
-			c.mu.Lock()
-			c.regions.release(b.region)
-			c.mu.Unlock()
+			b.region.release()
 		}
 		c.rooms <- b.room
 		b.data, b.room, b.region, b.hasRoom = nil, nil, nil, false

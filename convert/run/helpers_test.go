@@ -21,15 +21,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func fileSource(path string) Source {
 	return Source{Name: path, Open: func() (io.ReadCloser, error) {
 		f, err := os.Open(path)
-		return plainFile{f}, err
+		return plainFile{f, func(int) {}}, err
 	}}
 }
 
-// A plainFile is a [PlainFile] whose progress nobody wants to know.
-type plainFile struct{ *os.File }
+// A plainFile is a [PlainFile].
+type plainFile struct {
+	*os.File
+	took func(n int)
+}
 
 func (f plainFile) Plain() *os.File { return f.File }
-func (f plainFile) Took(int)        {}
+func (f plainFile) Took(n int)      { f.took(n) }
 
 func textSource(text string) Source {
 	return Source{Name: "test.log", Open: func() (io.ReadCloser, error) {

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// canMap reports whether files can be mapped on this system.
+const canMap = true
+
 // mapFile maps n bytes of a file into memory, which are not to be written to.
 func mapFile(f *os.File, start int64, n int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), start, n, unix.PROT_READ, unix.MAP_SHARED)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
+	"sync/atomic"
 )
 
 // A PlainFile is a source that is a regular file, whose text is the log. Read
@@ -26,15 +26,19 @@ type PlainFile interface {
 // of a page.
 var regionSize = int64(8 << 20)
 
-// pageSize is what the place of a region is a multiple of, in bytes: on any
-// system, of its pages.
-const pageSize = 64 << 10
-
 // A region is a piece of a file in memory.
 type region struct {
 	start int64 // in the file
 	data  []byte
-	uses  int // blocks whose data it is, and one more while blocks are cut from it
+	uses  atomic.Int32 // blocks whose data it is, and one more while blocks are cut from it
+}
+
+// release frees a region unless it is still in use.
+func (g *region) release() {
+	if g.uses.Add(-1) == 0 {
+		unmapFile(g.data)
+		g.data = nil
+	}
 }
 
 // regions maps files, one after the other, piece by piece.
@@ -43,14 +47,14 @@ type regions struct {
 	size   int64     // when it was opened; what is added later is not mapped
 	at     int64     // in the file, of what was not cut yet
 	now    *region   // that blocks are cut from, or nil
-	mapped []*region // all, of any file
+	mapped []*region // all that ever were
 }
 
 // open goes on to a source.
 func (r *regions) open(source io.Reader) {
 	r.leave()
 	f, ok := source.(PlainFile)
-	if !ok {
+	if !ok || !canMap {
 		return
 	}
 	if info, err := f.Plain().Stat(); err == nil && info.Mode().IsRegular() {
@@ -67,7 +71,8 @@ func (r *regions) next(b *block) (in bool, err error) {
 	var lines []byte
 	if r.reach() {
 		err = inPlace(func() {
-			lines = r.now.data[r.at-r.now.start:][:blockSize]
+			lines = r.now.data[r.at-r.now.start:]
+			lines = lines[:min(len(lines), blockSize)]
 			lines = lines[:bytes.LastIndexByte(lines, '\n')+1]
 		})
 	}
@@ -80,7 +85,7 @@ func (r *regions) next(b *block) (in bool, err error) {
 		return false, err
 	}
 	b.data, b.region = lines[:len(lines):len(lines)], r.now
-	r.now.uses++
+	r.now.uses.Add(1)
 	r.at += int64(len(lines))
 	r.file.Took(len(lines))
 	return true, nil
@@ -93,10 +98,10 @@ func (r *regions) reach() bool {
 		return true
 	}
 	if r.now != nil {
-		r.release(r.now)
+		r.now.release()
 		r.now = nil
 	}
-	start := r.at / pageSize * pageSize
+	start := r.at - r.at%int64(os.Getpagesize())
 	if start+regionSize > r.size {
 		return false
 	}
@@ -104,7 +109,8 @@ func (r *regions) reach() bool {
 	if err != nil {
 		return false // then reading says what is wrong, if anything is
 	}
-	r.now = &region{start: start, data: data, uses: 1}
+	r.now = &region{start: start, data: data}
+	r.now.uses.Store(1)
 	r.mapped = append(r.mapped, r.now)
 	return true
 }
@@ -112,24 +118,18 @@ func (r *regions) reach() bool {
 // leave ends the reading of a file in place.
 func (r *regions) leave() {
 	if r.now != nil {
-		r.release(r.now)
+		r.now.release()
 		r.now = nil
 	}
 	r.file = nil
 }
 
-// release frees a region unless it is still in use.
-func (r *regions) release(g *region) {
-	if g.uses--; g.uses == 0 {
-		unmapFile(g.data)
-		r.mapped = slices.DeleteFunc(r.mapped, func(m *region) bool { return m == g })
-	}
-}
-
 // close frees all regions. Nobody looks into them any more.
 func (r *regions) close() {
 	for _, g := range r.mapped {
-		unmapFile(g.data)
+		if g.data != nil {
+			unmapFile(g.data)
+		}
 	}
 	*r = regions{}
 }
