@@ -11,21 +11,20 @@ type jobs struct {
 	byHash   map[uint64]int32 // an id whose hash is taken has the next free one
 	names    []string
 	attempts []int32 // at each job so far, in all runs of the log
-	numbers  []int32 // scratch
 }
 
 func newJobs() jobs { return jobs{seed: maphash.MakeSeed(), byHash: make(map[uint64]int32)} }
 
-// of returns the numbers of the ids in a table.
-func (j *jobs) of(t *idTable) []int32 {
-	j.numbers = j.numbers[:0]
+// of returns the numbers of the ids in a table, in room if there is enough.
+func (j *jobs) of(t *idTable, room []int32) []int32 {
+	numbers := room[:0]
 	text := string(t.text) // most of it is new, and kept
 	from := int32(0)
 	for _, end := range t.ends {
-		j.numbers = append(j.numbers, j.number(text[from:end]))
+		numbers = append(numbers, j.number(text[from:end]))
 		from = end
 	}
-	return j.numbers
+	return numbers
 }
 
 func (j *jobs) number(id string) int32 {

@@ -36,7 +36,7 @@ type item struct {
 	byte      int64  // the line's place, from its batch's first item's
 	line      uint32 // likewise
 	duration  int32  // ms, or Unknown
-	job       int32  // its number, in the batch until the feed has it
+	job       int32  // its number, the complement of that in the batch until the feed has it
 	extra     int32  // in the batch, or Unknown
 	partition int16  // or timeline.WholeSector
 	worker    int16  // or Unknown
@@ -65,7 +65,17 @@ type batch struct {
 	items      []item
 	extras     []extra
 	jobs       idTable
-	begin, end Length // before its first item's line, if it has any, and behind its last line; from the block's first until the feed has it
+	numbers    []int32 // of the jobs, once the feed has it
+	begin, end Length  // before its first item's line, if it has any, and behind its last line; from the block's first until the feed has it
+}
+
+// item returns an item, whose job has its number then.
+func (b *batch) item(i int) *item {
+	it := &b.items[i]
+	if it.job < 0 {
+		it.job = b.numbers[^it.job]
+	}
+	return it
 }
 
 // A lexer reads the lines of blocks. Several share a log.
@@ -268,7 +278,7 @@ func (l *lexer) event(rec *timeline.Record) {
 	it.partition = int16(ev.Partition)
 	it.worker = int16(ev.Worker)
 	it.duration = span(ev.Duration)
-	it.job = l.out.jobs.of(ev.Job)
+	it.job = ^l.out.jobs.of(ev.Job)
 	it.stitched = rec.Stitched
 	if len(ev.ProofKind) > 0 {
 		l.extra(it).text = string(ev.ProofKind)
@@ -348,11 +358,11 @@ func (l *lexer) engine(rec *timeline.Record, f *enginelog.Fact) {
 		}
 		it.worker, x.device = int16(f.Worker), int32(min(f.Device, maxWorker))
 	case enginelog.Dispatched:
-		it.job, x.count = l.out.jobs.of(f.Job), f.Count
+		it.job, x.count = ^l.out.jobs.of(f.Job), f.Count
 	case enginelog.Admitted:
-		it.job = l.out.jobs.of(f.Job)
+		it.job = ^l.out.jobs.of(f.Job)
 	case enginelog.Synthesized, enginelog.Skipped, enginelog.Failed:
-		it.job, it.duration = l.out.jobs.of(f.Job), span(f.Millis)
+		it.job, it.duration = ^l.out.jobs.of(f.Job), span(f.Millis)
 		it.partition = timeline.WholeSector
 		if f.Partition >= 0 && f.Partition <= maxPartition {
 			it.partition = int16(f.Partition)

@@ -157,7 +157,7 @@ func (f *feed) next() *item {
 		}
 	}
 	f.i++
-	return &f.batches[0].items[f.i-1]
+	return f.batches[0].item(f.i - 1)
 }
 
 // back takes the last item back.
@@ -232,16 +232,12 @@ func (f *feed) help() {
 	}
 }
 
-// number gives the items of a batch their place in the log.
+// number gives what a batch tells its place in the log.
 func (f *feed) number(b *batch) {
-	numbers := f.jobs.of(&b.jobs)
-	for i := range b.items {
-		it := &b.items[i]
-		if it.job < int32(len(numbers)) { // not all items have one
-			it.job = numbers[it.job]
-		}
-		if it.what == itemMalformed {
-			b.extras[it.extra].line += f.lines
+	b.numbers = f.jobs.of(&b.jobs, b.numbers)
+	for i := range b.extras {
+		if x := &b.extras[i]; x.problem != "" {
+			x.line += f.lines
 		}
 	}
 	b.begin, b.end = f.begin.plus(b.begin), f.begin.plus(b.end)
@@ -306,7 +302,7 @@ func (f *feed) events() iter.Seq[*item] {
 		from := f.i - 1
 		for n := 0; n < len(f.batches) || f.receive(); n++ {
 			for i := from; i < len(f.batches[n].items); i++ {
-				if it := &f.batches[n].items[i]; it.what == itemEvent && !yield(it) {
+				if it := f.batches[n].item(i); it.what == itemEvent && !yield(it) {
 					return
 				}
 			}
