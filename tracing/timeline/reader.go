@@ -126,6 +126,17 @@ func (r *Reader) Stats() Stats {
 // Scan goes on to the next record and reports whether there is one. What is
 // wrong with a line does not end the scan.
 func (r *Reader) Scan() bool {
+	if b := r.buf[r.start:r.end]; hasMarker(b) && r.torso.line == 0 && !r.held.busy() {
+		if n := parsePartition(b, &r.rec.Event); n > 0 {
+			r.yieldEvent(r.start, r.start+n)
+			return true
+		}
+	}
+	return r.scan()
+}
+
+// scan is Scan for what it takes more to tell.
+func (r *Reader) scan() bool {
 	for {
 		if r.held.busy() {
 			if r.held.pop(&r.rec) {
@@ -177,9 +188,11 @@ func (r *Reader) Scan() bool {
 // mark and next.
 func (r *Reader) yieldEvent(mark, next int) {
 	rec := &r.rec
-	rec.Type, rec.Stitched = EventRecord, false
+	if rec.Type != EventRecord || rec.Stitched || rec.Prefix != nil {
+		rec.Type, rec.Stitched = EventRecord, false
+		rec.Prefix, rec.Text, rec.Problem = nil, nil, ""
+	}
 	rec.Line, rec.Byte = r.line, r.base+int64(r.start)
-	rec.Prefix, rec.Text, rec.Problem = nil, nil, ""
 	if mark > r.start {
 		rec.Prefix = r.buf[max(r.start, mark-maxPrefix):mark:mark]
 	}
