@@ -89,14 +89,19 @@ const (
 // else the next ones begin anew and more of them are out of order, or further,
 // than disorder allows.
 func (a *assembly) restarts(it *item, f *feed) bool {
-	if a.events == 0 {
+	if it.what == itemEvent && it.offset >= a.latest { // as of nearly all
 		return false
 	}
-	if it.what == itemFact && f.extra(it).fact == enginelog.Started {
-		return true
-	}
-	if it.what != itemEvent || it.offset >= a.latest {
+	return a.restartsEarlier(it, f)
+}
+
+// restartsEarlier is restarts for an item that is no event later than the latest.
+func (a *assembly) restartsEarlier(it *item, f *feed) bool {
+	switch {
+	case a.events == 0:
 		return false
+	case it.what != itemEvent:
+		return it.what == itemFact && f.extra(it).fact == enginelog.Started
 	}
 	recent := a.recent[:min(a.events, window)]
 	earliest, latest := slices.Min(recent), slices.Max(recent)
@@ -189,18 +194,18 @@ func (a *assembly) event(it *item, x *extra) {
 	if it.stitched {
 		in.Stitched++
 	}
-	a.recent[a.next] = it.offset
-	if a.next++; a.next == window {
-		a.next = 0
-	}
-	a.latest = it.offset
+	a.epoch.event(it, x)
 	if a.events == 0 {
 		a.run.First = it.offset
 	}
 	a.events++
+	a.latest = it.offset
+	a.recent[a.next] = it.offset
+	if a.next++; a.next == window {
+		a.next = 0
+	}
 	a.run.First = min(a.run.First, it.offset)
 	a.run.Last = max(a.run.Last, it.offset)
-	a.epoch.event(it, x)
 
 	b := boundaries[it.kind]
 	s, p := a.place(it, b)

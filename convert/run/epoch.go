@@ -39,6 +39,15 @@ func (e *epochs) engine(first, until int64) {
 
 // event adds an event, which may have a capture's time before it.
 func (e *epochs) event(it *item, x *extra) {
+	if e.first != 0 || x != nil {
+		e.bound(it, x)
+	}
+	e.events++
+	e.last = it.offset
+}
+
+// bound bounds the epoch by what is before an event.
+func (e *epochs) bound(it *item, x *extra) {
 	if e.first != 0 {
 		iv := interval{e.until - (it.offset+1)*msMicros, math.MaxInt64}
 		if e.events > 0 {
@@ -53,8 +62,6 @@ func (e *epochs) event(it *item, x *extra) {
 			x.wall + x.resolution.Microseconds() - it.offset*msMicros,
 		})
 	}
-	e.events++
-	e.last = it.offset
 }
 
 // keep adds an interval, dropping the widest half when there are too many.

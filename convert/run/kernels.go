@@ -292,6 +292,11 @@ func (k *kernels) event(offset int64) {
 		k.last = max(offset, k.last)
 		return
 	}
+	k.eventAmong(offset)
+}
+
+// eventAmong is event in a log with timings.
+func (k *kernels) eventAmong(offset int64) {
 	if k.fresh {
 		k.fresh = false
 		k.close(max(offset, k.last))
