@@ -151,30 +151,45 @@ func parsePartition(b []byte, e *Event) int {
 	}
 	i += 1 + uint(name.length)
 
+	// Ids are of letters, digits and hyphens. A comma and all that is for other
+	// paths is less than those.
 	job := i
 	i += length
-	if !plainID(line, job, i) || char(line, i) != ',' {
+	low := below(line, i-8)
+	if length == uuidLength {
+		low |= below(line, job) | below(line, job+8) | below(line, job+16) | below(line, job+24)
+	} else {
+		for at := job; at < i-8; at += 8 {
+			low |= below(line, at)
+		}
+	}
+	if low&highs != 0 || char(line, i) != ',' {
 		return 0
 	}
 	i++
 
 	kind, worker := name.kind, int32(Unknown)
 	if kind >= GPUPickup {
-		n := uint(0)
 		if word(line, i)&low7 != wordWork {
 			return 0
 		}
-		if worker, n = index(word(line, i+7)); n == 0 || char(line, i+7+n) != ',' {
-			return 0
+		w, n := word(line, i+7), uint(1)
+		if worker = int32(byte(w) - '0'); worker > 9 || byte(w>>8) != ',' {
+			if worker, n = index(w); n == 0 || char(line, i+7+n) != ',' {
+				return 0
+			}
 		}
 		i += 7 + n + 1
 	}
 	if word(line, i) != wordPart || word(line, i+8)&low2 != wordOn {
 		return 0
 	}
-	partition, n := index(word(line, i+10))
-	if n == 0 {
-		return 0
+	w = word(line, i+10)
+	partition, n := int32(byte(w)-'0'), uint(1)
+	if partition > 9 || byte(w>>8)-'0' <= 9 {
+		if partition, n = index(w); n == 0 {
+			return 0
+		}
 	}
 	i += 10 + n
 
@@ -217,21 +232,6 @@ func word(line *[lookAhead]byte, i uint) uint64 { return binary.LittleEndian.Uin
 
 func char(line *[lookAhead]byte, i uint) byte { return line[i&0xff] }
 
-// plainID reports whether all that stands from one place to another, 8 bytes at
-// least, is what ids are of, letters, digits and hyphens, or at least no comma
-// nor anything less than that.
-func plainID(line *[lookAhead]byte, from, to uint) bool {
-	low := below(line, to-8)
-	if to-from == uuidLength {
-		low |= below(line, from) | below(line, from+8) | below(line, from+16) | below(line, from+24)
-	} else {
-		for ; from < to-8; from += 8 {
-			low |= below(line, from)
-		}
-	}
-	return low&highs == 0
-}
-
 const uuidLength = 36 // as nearly all ids have
 
 // below has the high bit of some byte set if one of the 8 at i is less than a
@@ -244,12 +244,6 @@ func below(line *[lookAhead]byte, i uint) uint64 {
 // index reads the number of a partition or a worker, of up to 7 digits, that w
 // begins with, and returns how many there are, or 0.
 func index(w uint64) (v int32, n uint) {
-	if byte(w>>8)-'0' > 9 {
-		if v = int32(byte(w) - '0'); v > 9 {
-			return 0, 0
-		}
-		return v, 1
-	}
 	digits := leadingDigits(w)
 	if digits == 0 || digits == 8 {
 		return 0, 0

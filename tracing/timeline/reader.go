@@ -61,10 +61,10 @@ type Reader struct {
 	own        []byte // room to read into
 	buf        []byte // own, or what Reset was given in place of it
 	start, end int    // what is unread of buf; start is the first byte of a line
-	searched   int   // buf[start:searched] holds no newline
-	mark       int   // the first marker in buf[start:end], or end; stale if below start
-	base       int64 // offset in the stream of buf[0]
-	line       int64 // number of the line at start
+	searched   int    // buf[start:searched] holds no newline
+	mark       int    // the first marker in buf[start:end], or end; stale if below start
+	base       int64  // offset in the stream of buf[0]
+	line       int64  // number of the line at start
 	eof        bool
 	err        error
 
