@@ -42,15 +42,16 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r.longestSynthesis, r.longestProof = a.concluded.longestSynthesis, a.concluded.longestProof
 	r.Input.Timings -= a.concluded.orphans
 	r.Input.Orphans += a.concluded.orphans
+	r.incomplete = a.concluded.incomplete
 	for _, s := range lacking {
 		a.settle(s)
+		if s.State() == Incomplete {
+			r.incomplete++
+		}
 	}
 	for _, s := range r.Sectors {
 		s.Admitted = admitted(s, clock, hasClock)
 		r.First = min(r.First, s.first)
-		if s.frozen == nil && s.State() == Incomplete {
-			r.incomplete++
-		}
 	}
 	slices.SortStableFunc(r.Sectors, func(a, b *Sector) int {
 		return cmp.Compare(a.first, b.first)
@@ -73,6 +74,9 @@ func (a *assembly) concludeTold() (lacking []*Sector) {
 				switch {
 				case s.frozen != nil:
 				case s.told():
+					if len(s.parts) < s.Count {
+						done[i].incomplete++
+					}
 					done[i].add(s)
 				default:
 					without[i] = append(without[i], s)
@@ -95,12 +99,14 @@ func (a *assembly) concludeTold() (lacking []*Sector) {
 // conclusions gathers what is known once the times of sectors are.
 type conclusions struct {
 	longestSynthesis, longestProof int64 // ms
+	incomplete                     int   // sectors of whose partitions some never came
 	orphans                        int64 // timings that turned out to be outside of their partitions
 }
 
 func (c *conclusions) merge(d *conclusions) {
 	c.longestSynthesis = max(c.longestSynthesis, d.longestSynthesis)
 	c.longestProof = max(c.longestProof, d.longestProof)
+	c.incomplete += d.incomplete
 	c.orphans += d.orphans
 }
 

@@ -49,7 +49,7 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // see inPlace
 		ctx, cancel := context.WithCancel(ctx)
 		helpers := min(runtime.GOMAXPROCS(0)-1, maxHelpers)
-		c, before := newCutter(sources, 2*helpers+4)
+		c, before := newCutter(sources, 4*helpers+8)
 		defer c.close()
 		var lexing sync.WaitGroup
 		defer lexing.Wait()
