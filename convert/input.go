@@ -208,6 +208,11 @@ func openPiece(s run.Source, log string) (io.ReadCloser, error) {
 // peek returns the first bytes of a text, as many as tell whether it is spans,
 // and the whole text. What goes wrong goes wrong again when that is read.
 func peek(f io.ReadCloser) ([]byte, io.ReadCloser) {
+	if p, ok := f.(*plain); ok {
+		head := make([]byte, run.SpansHead)
+		n, _ := p.file.ReadAt(head, 0)
+		return head[:n], p
+	}
 	text := bufio.NewReaderSize(f, run.SpansHead)
 	head, _ := text.Peek(run.SpansHead)
 	return slices.Clone(head), peeked{text, f}
@@ -474,6 +479,14 @@ func (f *format) is(head []byte) bool {
 	return true
 }
 
+// formatOf returns the format that a log begins with, or nil if it is plain.
+func formatOf(head []byte) *format {
+	if i := slices.IndexFunc(formats, func(f format) bool { return f.is(head) }); i >= 0 {
+		return &formats[i]
+	}
+	return nil
+}
+
 func openGzip(r io.Reader) (io.Reader, func(), error) {
 	z, err := gzip.NewReader(r)
 	return z, func() {}, err
@@ -490,17 +503,23 @@ func openZstd(r io.Reader) (io.Reader, func(), error) {
 // decompress returns the text of a stored log: it tells how it is stored by its
 // first bytes, whatever the name.
 func (l *Log) decompress(name string, f io.ReadCloser) (io.ReadCloser, error) {
+	if file, ok := f.(*os.File); ok {
+		var head [6]byte
+		n, err := file.ReadAt(head[:], 0)
+		if (err == nil || err == io.EOF) && formatOf(head[:n]) == nil {
+			return &plain{file, &l.read}, nil
+		}
+	}
 	counted := bufio.NewReaderSize(&countingReader{f, &l.read}, 128<<10)
 	head, err := counted.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f.Close()
 		return nil, fmt.Errorf("cannot read %s: %w", name, reason(err))
 	}
-	i := slices.IndexFunc(formats, func(f format) bool { return f.is(head) })
-	if i < 0 {
+	as := formatOf(head)
+	if as == nil {
 		return &stored{Reader: counted, file: f}, nil
 	}
-	as := &formats[i]
 	if as.open == nil {
 		f.Close()
 		return nil, fmt.Errorf("cannot read %s, which is compressed by %s: decompress it with %s", name, as.name, as.tool)
@@ -512,6 +531,27 @@ func (l *Log) decompress(name string, f io.ReadCloser) (io.ReadCloser, error) {
 	}
 	return &stored{Reader: text, format: as.name, closeText: closeText, file: f}, nil
 }
+
+// A plain is a log that is stored as what it says.
+type plain struct {
+	file *os.File
+	read *atomic.Int64
+}
+
+var _ run.PlainFile = (*plain)(nil)
+
+func (p *plain) Read(b []byte) (int, error) {
+	n, err := p.file.Read(b)
+	p.Took(n)
+	if err != nil && err != io.EOF {
+		err = reason(err)
+	}
+	return n, err
+}
+
+func (p *plain) Close() error    { return p.file.Close() }
+func (p *plain) Plain() *os.File { return p.file }
+func (p *plain) Took(n int)      { p.read.Add(int64(n)) }
 
 // A stored is a log in its stored form.
 type stored struct {
