@@ -38,8 +38,12 @@
 //   - OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
 //   - OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG
 //   - OTEL_BSP_SCHEDULE_DELAY, _EXPORT_TIMEOUT, _MAX_QUEUE_SIZE and
-//     _MAX_EXPORT_BATCH_SIZE
-//   - the limits: OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and its like
+//     _MAX_EXPORT_BATCH_SIZE, of which the file of a converted run, in whose
+//     making nothing is queued, has only the last: the spans of a line
+//   - the limits: OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT and its like. The SDK cuts a
+//     span as it records it, for all that take it: what goes to a file lacks as
+//     much as what is sent, and who reads that file back finds less. A journal
+//     is not cut.
 //
 // Where it differs from the Go exporters: the default endpoint, and one without
 // a scheme, is plaintext; a scheme wins over _INSECURE, as the specification
