@@ -38,12 +38,10 @@ type failureKey struct {
 }
 
 // unpack returns a partition for the use outside.
-func (s *Sector) unpack(k *packed) Partition {
-	p := Partition{
-		Index: int(k.index), Worker: int(k.worker), Device: s.run.deviceOf(int(k.worker)), State: k.state,
-		SynthMS: int64(k.synthMS), GPUMS: int64(k.gpuMS), SynthesisWorker: Unknown, QueueDepth: Unknown,
-		inferred: k.inferred, base: s.base,
-	}
+func (s *Sector) unpack(k *packed) (p Partition) {
+	p.Index, p.Worker, p.Device, p.State = int(k.index), int(k.worker), s.run.deviceOf(int(k.worker)), k.state
+	p.SynthMS, p.GPUMS, p.SynthesisWorker, p.QueueDepth = int64(k.synthMS), int64(k.gpuMS), Unknown, Unknown
+	p.inferred, p.base = k.inferred, s.base
 	for b, t := range k.t {
 		p.Times[b] = Unknown
 		if t != absent {
