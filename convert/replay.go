@@ -273,7 +273,7 @@ func (p *player) endPartition(c *cursor, at time.Time) {
 	if of.left--; of.left > 0 {
 		return
 	}
-	for _, check := range of.sector.Checks {
+	for _, check := range of.sector.Checks() {
 		of.rec.Verify(p.r.Time(check.Start)).End(p.r.Time(check.End))
 		of.last = max(of.last, check.End)
 	}

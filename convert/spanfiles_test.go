@@ -235,7 +235,7 @@ func TestReplayOfALiveRun(t *testing.T) {
 	}
 	for i, s := range first[0].Sectors {
 		again := second[0].Sectors[i]
-		if diff := cmp.Diff(s.Checks, again.Checks); diff != "" || len(s.Checks) != 2 {
+		if diff := cmp.Diff(s.Checks(), again.Checks()); diff != "" || len(s.Checks()) != 2 {
 			t.Errorf("checks differ (-live +replayed):\n%s", diff)
 		}
 		p, q := slices.Collect(s.Partitions())[0], slices.Collect(again.Partitions())[0]

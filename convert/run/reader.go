@@ -82,6 +82,11 @@ func Read(ctx context.Context, name string, o Options, sources ...Source) iter.S
 				held = append(held, asm.finish(u, Length{end.Bytes - begin.Bytes, end.Lines - begin.Lines}))
 				begin = end
 			}
+			if f.ended() {
+				cancel()
+				lexing.Wait()
+				f.leave()
+			}
 			// A run without a clock of its own ended before the next one began.
 			if last := len(held) - 1; f.ended() || last >= 0 && held[last].Epoch.own() {
 				for i := last - 1; i >= 0; i-- {
@@ -286,6 +291,13 @@ func (f *feed) advance() {
 // ended reports whether all items were taken.
 func (f *feed) ended() bool {
 	return (len(f.batches) == 0 || f.i == len(f.batches[0].items)) && len(f.batches) < 2 && !f.receive()
+}
+
+// leave frees what was needed to read the log, all of which has been taken.
+// Nobody but the feed is at work any more.
+func (f *feed) leave() {
+	f.jobs, f.lexer, f.batches, f.free = jobs{}, nil, nil, nil
+	f.cutter.rooms = nil
 }
 
 // extra returns what an item has beside its own fields.

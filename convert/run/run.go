@@ -41,6 +41,7 @@ type Run struct {
 	details  slab[detail] // in place of timings in a run that was read from spans
 	names    []string     // of phases in details
 	failures map[failureKey]string
+	checks   map[*Sector][]Phase
 
 	longestSynthesis, longestProof int64 // ms; the latter with the wait for it
 	incomplete                     int   // sectors
@@ -192,8 +193,6 @@ type Sector struct {
 	Count     int    // partitions that the engine announced, else those seen; 0 for a whole-sector proof
 	Admitted  int64  // µs of the run's clock, or Unknown
 
-	Checks []Phase // of the proof, by the pipeline itself; nil where that is not known
-
 	run    *Run
 	first  int64 // the earliest of its times, ms
 	base   int64 // ms, to which the times in parts are relative
@@ -240,6 +239,10 @@ func (s *Sector) Failed() (reason string, failed bool) {
 	}
 	return s.run.failures[failureKey{s, wholeJob}], true
 }
+
+// Checks returns when the pipeline itself checked the proof, nil where that is
+// not known.
+func (s *Sector) Checks() []Phase { return s.run.checks[s] }
 
 // KnowsStarts reports whether the synthesis start of each partition is known.
 func (s *Sector) KnowsStarts() bool {

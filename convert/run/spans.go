@@ -518,9 +518,10 @@ func (of *gathered) shift(ms int64) {
 		if s.Admitted != Unknown {
 			s.Admitted -= ms * msMicros
 		}
-		for i := range s.Checks {
-			s.Checks[i].Start -= ms
-			s.Checks[i].End -= ms
+		checks := s.Checks()
+		for i := range checks {
+			checks[i].Start -= ms
+			checks[i].End -= ms
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestLiveSpans(t *testing.T) {
 	if s.State() != Finished || s.Admitted != 300 || s.Count != 2 || s.ProofKind != "porep-c2" {
 		t.Errorf("the sector is %+v", s)
 	}
-	if diff := cmp.Diff([]Phase{{"verify", 92, 95}}, s.Checks); diff != "" {
+	if diff := cmp.Diff([]Phase{{"verify", 92, 95}}, s.Checks()); diff != "" {
 		t.Errorf("checks (-want +got):\n%s", diff)
 	}
 	p := partitionAt(s, 1)

@@ -267,10 +267,17 @@ func (of *gathered) addSector(t *sectorTree) (problem string) {
 		s.Admitted = min(floor(t.admission.start-of.epoch, int64(time.Microsecond)), s.first*msMicros)
 		of.first = min(of.first, floor(s.Admitted, msMicros))
 	}
-	for _, x := range t.checks {
-		s.Checks = append(s.Checks, Phase{tracing.SpanVerify, of.ms(x.start), of.ms(x.end)})
+	if len(t.checks) > 0 {
+		var checks []Phase
+		for _, x := range t.checks {
+			checks = append(checks, Phase{tracing.SpanVerify, of.ms(x.start), of.ms(x.end)})
+		}
+		slices.SortFunc(checks, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+		if of.r.checks == nil {
+			of.r.checks = make(map[*Sector][]Phase)
+		}
+		of.r.checks[s] = checks
 	}
-	slices.SortFunc(s.Checks, func(a, b Phase) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	of.last = max(of.last, of.ms(last))
 	of.r.Sectors = append(of.r.Sectors, s)
 	return ""

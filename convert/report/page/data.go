@@ -197,7 +197,7 @@ func (e *encoder) run(r Run, mark string, maxSpans int) drawn {
 		}
 		d.places[attempt{s.Job, s.Attempt}] = d.sectors
 		d.sectors++
-		d.checks = d.checks || len(s.Checks) > 0
+		d.checks = d.checks || len(s.Checks()) > 0
 	}
 	for _, s := range others(r) {
 		d.others = true
@@ -319,7 +319,7 @@ func (e *encoder) sector(s *run.Sector) (spans int, first, last int64) {
 		last = max(last, end)
 	}
 	e.raw("],[")
-	for i, check := range s.Checks {
+	for i, check := range s.Checks() {
 		if i > 0 {
 			e.raw(",")
 		}

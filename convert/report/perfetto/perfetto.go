@@ -289,7 +289,7 @@ func (t *trace) sector(pid int, s *run.Sector) {
 	if reason, failed := s.Failed(); failed {
 		a = append(a, arg{"failed", cmp.Or(reason, "true")})
 	}
-	for _, check := range s.Checks {
+	for _, check := range s.Checks() {
 		last = max(last, check.End)
 	}
 	t.slice(pid, tidSector, catPipeline, tracing.SpanSector, stretch{start, last, true}, a)
@@ -297,7 +297,7 @@ func (t *trace) sector(pid int, s *run.Sector) {
 		t.slice(pid, tidSector, catQueue, tracing.SpanAdmissionWait, stretch{start, first, true}, nil)
 	}
 	free := first
-	for _, check := range s.Checks {
+	for _, check := range s.Checks() {
 		if check.Start >= free {
 			t.slice(pid, tidSector, catPipeline, tracing.SpanVerify, stretch{check.Start, check.End, true}, nil)
 			free = check.End
