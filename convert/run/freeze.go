@@ -40,11 +40,19 @@ func (a *assembly) freezeSector(s *Sector) {
 	at := len(a.ice)
 	a.ice = append(a.ice, a.frozen...)
 	s.frozen = a.ice[at:len(a.ice):len(a.ice)]
-	a.spare = append(a.spare, s.parts[:0])
+	if len(a.spare) < maxSpare {
+		a.spare = append(a.spare, s.parts[:0])
+	} else {
+		a.room -= cap(s.parts)
+	}
 	s.parts, s.index = nil, nil
 }
 
 const iceSize = 64 << 10
+
+// maxSpare is from how many frozen sectors the room is kept. Far more are frozen
+// than begin, once the first are.
+const maxSpare = 4 * freezeAfter
 
 // told reports whether lines tell all times of all partitions of the sector,
 // one after the other.

@@ -24,7 +24,7 @@ type PlainFile interface {
 // regionSize is how much of a file is mapped at once, in bytes: little memory,
 // and enough for the mapping to cost nothing. Only tests change it, to multiples
 // of a page.
-var regionSize = int64(8 << 20)
+var regionSize = int64(4 << 20)
 
 // A region is a piece of a file in memory.
 type region struct {
