@@ -165,6 +165,18 @@ class Comparisons:
         return [("convert to spans", f"{size:.0f} MB pure", f"{ours:.2f} s",
                  f"analyse.py {theirs:.2f} s", f"{theirs / ours:.2f}x as fast")]
 
+    def report(self):
+        """provetrace report against analyse.py, as text and as JSON."""
+        log, size = self.pure()
+        command = [self.provetrace(), "report", log]
+        rows = []
+        for name, options in (("report", []), ("report --format json", ["--format", "json"])):
+            ours, theirs = alternate(self.opts.runs, lambda: run(command + options).seconds,
+                                     lambda: self.analyse(log))
+            rows.append((name, f"{size:.0f} MB pure", f"{ours:.2f} s",
+                         f"analyse.py {theirs:.2f} s", f"{theirs / ours:.1f}x as fast"))
+        return rows
+
     def memory(self):
         """Peak resident memory of provetrace convert on long logs."""
         self.provetrace()
@@ -205,7 +217,8 @@ def machine():
 
 
 def main():
-    chosen = {"read": Comparisons.read, "noise": Comparisons.noise, "convert": Comparisons.whole}
+    chosen = {"read": Comparisons.read, "noise": Comparisons.noise, "convert": Comparisons.whole,
+              "report": Comparisons.report}
     parser = argparse.ArgumentParser(
         description="Compare provetrace with a Python script and with grep.")
     parser.add_argument("--only", action="append", choices=list(chosen) + ["memory"],
@@ -227,8 +240,8 @@ def main():
     opts = parser.parse_args()
     if opts.runs < 1:
         parser.error("--runs must be at least 1")
+    names = opts.only or list(chosen)
     chosen["memory"] = Comparisons.memory
-    names = opts.only or ["read", "noise", "convert"]
     if opts.memory and "memory" not in names:
         names.append("memory")
 
