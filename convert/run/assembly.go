@@ -181,8 +181,8 @@ func (a *assembly) take(it *item, x *extra) {
 
 // state returns the state of a job.
 func (a *assembly) state(job int32) *jobState {
-	if n := int(job) + 1; n > len(a.states) {
-		a.states = append(a.states, make([]jobState, n-len(a.states))...)
+	if more := int(job) + 1 - len(a.states); more > 0 {
+		a.states = append(doubled(a.states, more), make([]jobState, more)...)
 	}
 	return &a.states[job]
 }

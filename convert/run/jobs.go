@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 )
 
 // jobs numbers the job ids of a log.
@@ -39,15 +40,24 @@ func (j *jobs) number(id string) int32 {
 		}
 	}
 	n := int32(len(j.names))
-	j.names = append(j.names, id)
+	j.names = append(doubled(j.names, 1), id)
 	j.byHash[hash] = n
 	return n
+}
+
+// doubled returns s with room for some more, of twice its size at least if it has
+// to grow: what append adds would make five times the garbage.
+func doubled[T any](s []T, more int) []T {
+	if more <= cap(s)-len(s) {
+		return s
+	}
+	return slices.Grow(s, max(more, len(s)))
 }
 
 // attempt counts a further attempt at a job.
 func (j *jobs) attempt(n int32) int {
 	if more := int(n) + 1 - len(j.attempts); more > 0 {
-		j.attempts = append(j.attempts, make([]int32, more)...)
+		j.attempts = append(doubled(j.attempts, more), make([]int32, more)...)
 	}
 	j.attempts[n]++
 	return int(j.attempts[n])

@@ -218,6 +218,9 @@ func (r throughBlocks) Read(p []byte) (int, error) {
 	}
 }
 
+// shortLine is how long an event's line is at least, nearly always, in bytes.
+const shortLine = 80
+
 func (l *lexer) newBatch() *batch {
 	select {
 	case b := <-l.free:
@@ -225,7 +228,7 @@ func (l *lexer) newBatch() *batch {
 		b.jobs.reset()
 		return b
 	default:
-		return &batch{}
+		return &batch{items: make([]item, 0, blockSize/shortLine)}
 	}
 }
 

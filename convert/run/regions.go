@@ -57,7 +57,7 @@ func (r *regions) open(source io.Reader) {
 	if !ok || !canMap {
 		return
 	}
-	if info, err := f.Plain().Stat(); err == nil && info.Mode().IsRegular() {
+	if info, err := f.Plain().Stat(); err == nil && info.Mode().IsRegular() && info.Size() >= regionSize {
 		r.file, r.size, r.at = f, info.Size(), 0
 	}
 }
@@ -102,10 +102,11 @@ func (r *regions) reach() bool {
 		r.now = nil
 	}
 	start := r.at - r.at%int64(os.Getpagesize())
-	if start+regionSize > r.size {
+	n := min(regionSize, r.size-start)
+	if r.at == r.size {
 		return false
 	}
-	data, err := mapFile(r.file.Plain(), start, int(regionSize))
+	data, err := mapFile(r.file.Plain(), start, int(n))
 	if err != nil {
 		return false // then reading says what is wrong, if anything is
 	}
