@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,12 @@ func TestRegions(t *testing.T) {
 		line := strings.Repeat("x", long)
 		paths = append(paths, writeLog(t, whole("A", 1500)+line+"\n"+whole("B", 70000)+line+whole("C", 90000)))
 	}
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		paths = append(paths, writeLog(t, strings.Repeat(torn(rnd, hostile(rnd)), 3)))
+	}
 	for _, path := range paths {
-		t.Run(filepath.Base(path), func(t *testing.T) {
+		t.Run(path, func(t *testing.T) {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
