@@ -131,6 +131,7 @@ class Comparisons:
 
     def convert(self, log):
         output = self.opts.output or os.path.join(self.scratch, "spans.json")
+        os.sync()  # the disk has nothing else to write then
         finished = run([self.provetrace(), "convert", log, "-o", output])
         if not self.opts.output:
             if not os.path.exists(output):
