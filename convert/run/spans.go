@@ -310,10 +310,14 @@ func numberOf(names map[string]int32, name string) int32 {
 // addSpan adds a span to its trace, or counts it as another program's.
 func (g *gatherer) addSpan(of *gathered, s ptrace.Span, scope int32, cut int64) {
 	g.seen++
-	r, device, backend := readRecord(s)
+	r, device, backend, beyond := readRecord(s)
 	r.scope = scope
 	r.start += cut
 	r.end += cut
+	if r.kind == kindOther && beyond != "" {
+		g.problem(fmt.Sprintf("has a span %q of trace %s whose %s cannot be", s.Name(), s.TraceID(), beyond))
+		return
+	}
 	// A phase can be of any name, but is inside a synthesis or a proof.
 	if r.kind == kindOther && r.parent == 0 {
 		g.input.Foreign++

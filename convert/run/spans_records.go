@@ -112,8 +112,9 @@ func kindOf(name string) recordKind {
 }
 
 // readRecord reads what a span tells. The device is that of its attributes,
-// without its ordinal where it has none.
-func readRecord(s ptrace.Span) (r record, d Device, backend string) {
+// without its ordinal where it has none. Of an attribute that places the span,
+// and whose value cannot be, beyond is the key.
+func readRecord(s ptrace.Span) (r record, d Device, backend string, beyond attribute.Key) {
 	r = record{
 		id: idOf(s.SpanID()), parent: idOf(s.ParentSpanID()), kind: kindOf(s.Name()),
 		start: int64(min(s.StartTimestamp(), math.MaxInt64)), end: int64(min(s.EndTimestamp(), math.MaxInt64)),
@@ -138,7 +139,9 @@ func readRecord(s ptrace.Span) (r record, d Device, backend string) {
 		case tracing.ProofKind:
 			proofKind = v.Str()
 		case tracing.PartitionIndex:
-			r.index = natural(v, maxPartition)
+			if r.index = natural(v, maxPartition); r.index == Unknown {
+				beyond = tracing.PartitionIndex
+			}
 		case tracing.PartitionCount:
 			r.count = max(natural(v, maxPartition), 0)
 		case tracing.SynthesisWorker, tracing.GPUWorker:
@@ -160,7 +163,9 @@ func readRecord(s ptrace.Span) (r record, d Device, backend string) {
 		case tracing.Backend:
 			backend = v.Str()
 		case tracing.DeviceOrdinal:
-			r.device = natural(v, maxWorker)
+			if r.device = natural(v, maxWorker); r.device == Unknown {
+				beyond = tracing.DeviceOrdinal
+			}
 		case tracing.DevicePCIBusID:
 			d.PCIBusID = v.Str()
 		case semconv.HwIDKey:
@@ -196,7 +201,7 @@ func readRecord(s ptrace.Span) (r record, d Device, backend string) {
 	} else if proofKind != "" && r.kind == kindSector {
 		r.more = &recordMore{proofKind: proofKind}
 	}
-	return r, d, backend
+	return r, d, backend, beyond
 }
 
 // identify settles the kind of a span whose name alone does not tell it.

@@ -465,7 +465,9 @@ func TestForeignSpans(t *testing.T) {
 		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0102030405060708","name":"verify","startTimeUnixNano":"1000000000","endTimeUnixNano":"2000000000"},` +
 		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"0102030405060709","parentSpanId":"0102030405060708","name":"synthesis","startTimeUnixNano":"1000000000","endTimeUnixNano":"2000000000"},` +
 		`{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"010203040506070a","parentSpanId":"0102030405060709","name":"GET /","startTimeUnixNano":"1000000000","endTimeUnixNano":"2000000000"}]}]}]}` + "\n"
+	beyond := strings.Replace(foreign, `"name":"verify"`, `"name":"partition 40000","attributes":[{"key":"prover.partition.index","value":{"intValue":"40000"}}]`, 1)
 	for _, test := range []struct{ name, file, want string }{
+		{"beyond", beyond, `no span of the contract in test: line 1 has a span "partition 40000" of trace 0102030405060708090a0b0c0d0e0f10 whose prover.partition.index cannot be`},
 		{"alone", foreign, "no span of the contract in test: none of its 3 spans is of a sector's proof"},
 		{"metrics", `{"resourceMetrics":[]}`, "no span of the contract in test, and no other"},
 		{"no spans", "hello", "cannot read test.log: it holds no spans: OTLP as JSON or protobuf, and Jaeger's JSON, can be read"},
