@@ -269,7 +269,7 @@ func TestProfiles(t *testing.T) {
 				require.NoError(t, err)
 				clock := new(sim.VirtualClock)
 				s := simulate(t, sim.Options{Durations: profile.Durations(1), Clock: clock}, options(profile))
-				const sectors = 8
+				const sectors = 40 // so many that it hardly matters who draws which duration
 				var mu sync.Mutex
 				var ends []time.Time
 				for i := range sectors {
