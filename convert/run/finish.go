@@ -67,9 +67,9 @@ func (a *assembly) concludeTold() (lacking []*Sector) {
 	parts := min(len(sectors)/atLeast+1, maxHelpers+1, runtime.GOMAXPROCS(0))
 	done := make([]conclusions, parts)
 	without := make([][]*Sector, parts)
-	var others sync.WaitGroup
+	var concluding sync.WaitGroup
 	for i := range parts {
-		conclude := func() {
+		concluding.Go(func() {
 			for _, s := range sectors[i*len(sectors)/parts : (i+1)*len(sectors)/parts] {
 				switch {
 				case s.frozen != nil:
@@ -82,14 +82,9 @@ func (a *assembly) concludeTold() (lacking []*Sector) {
 					without[i] = append(without[i], s)
 				}
 			}
-		}
-		if i < parts-1 {
-			others.Go(conclude)
-		} else {
-			conclude()
-		}
+		})
 	}
-	others.Wait()
+	concluding.Wait()
 	for i := range done {
 		a.concluded.merge(&done[i])
 	}

@@ -97,16 +97,12 @@ func (r *regions) reach() bool {
 	if r.now != nil && r.at+int64(blockSize) <= r.now.start+int64(len(r.now.data)) {
 		return true
 	}
-	if r.now != nil {
-		r.now.release()
-		r.now = nil
-	}
-	start := r.at - r.at%int64(os.Getpagesize())
-	n := min(regionSize, r.size-start)
+	r.drop()
 	if r.at == r.size {
 		return false
 	}
-	data, err := mapFile(r.file.Plain(), start, int(n))
+	start := r.at - r.at%int64(os.Getpagesize())
+	data, err := mapFile(r.file.Plain(), start, int(min(regionSize, r.size-start)))
 	if err != nil {
 		return false // then reading says what is wrong, if anything is
 	}
@@ -118,11 +114,16 @@ func (r *regions) reach() bool {
 
 // leave ends the reading of a file in place.
 func (r *regions) leave() {
+	r.drop()
+	r.file = nil
+}
+
+// drop ends the cutting of blocks from the present region.
+func (r *regions) drop() {
 	if r.now != nil {
 		r.now.release()
 		r.now = nil
 	}
-	r.file = nil
 }
 
 // close frees all regions. Nobody looks into them any more.
