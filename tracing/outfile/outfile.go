@@ -65,11 +65,14 @@ func Create(what, name string) (*File, error) {
 		return nil, fmt.Errorf("cannot write %s to %s: %w", what, name, Cause(err))
 	}
 	f.w = f.file
+	if f.temp != "" {
+		f.w = &disk{File: f.file}
+	}
 	switch {
 	case strings.HasSuffix(name, ".gz"):
-		f.compressor, err = gzip.NewWriterLevel(f.file, gzip.BestSpeed)
+		f.compressor, err = gzip.NewWriterLevel(f.w, gzip.BestSpeed)
 	case strings.HasSuffix(name, ".zst"):
-		f.compressor, err = zstd.NewWriter(f.file)
+		f.compressor, err = zstd.NewWriter(f.w)
 	}
 	if err != nil {
 		f.discard()

@@ -1,11 +1,13 @@
 package outfile
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +30,22 @@ func TestReplace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 	}
+	requireAlone(t, name)
+}
+
+// TestLong holds that a file of which the system writes parts early is whole.
+func TestLong(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "spans.json")
+	f, err := Create("spans", name)
+	require.NoError(t, err)
+	line := bytes.Repeat([]byte("0123456789abcde\n"), 1<<12+1)
+	lines := 2*stretch/len(line) + 2
+	for range lines {
+		_, err := f.Write(line)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Close())
+	require.True(t, read(t, name) == strings.Repeat(string(line), lines))
 	requireAlone(t, name)
 }
 
