@@ -24,20 +24,20 @@ import (
 	"github.com/provetrace/provetrace/tracing/jaeger"
 )
 
-// A conversion makes much garbage beside a model that is small for most logs:
-// the collector runs seldom, until the heap reaches the soft limit. GOGC and
-// GOMEMLIMIT override this.
-const (
-	gcPercent   = 400
-	memoryLimit = 120 << 20 // bytes
-)
+// memoryLimit is the soft limit of the heap, in bytes. The commands make much
+// garbage beside a model that is small for most logs: the collector runs only
+// when the heap nears the limit. GOGC and GOMEMLIMIT override this.
+const memoryLimit = 120 << 20
 
 // collectSeldom has the collector run as seldom as that.
 func collectSeldom() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
 	}
-	limitMemory()
+	debug.SetMemoryLimit(memoryLimit)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(-1)
+	}
 }
 
 // limited is when limitMemory last ended, and how long it took.

@@ -30,7 +30,8 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func benchmarkRead(b *testing.B, size int64, s Source) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the command does
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as the commands do
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(120 << 20))
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
