@@ -71,9 +71,10 @@ func (a *assembly) concludeTold() (lacking []*Sector) {
 	for i := range parts {
 		concluding.Go(func() {
 			for _, s := range sectors[i*len(sectors)/parts : (i+1)*len(sectors)/parts] {
+				s.whole = s.frozen != nil || s.told()
 				switch {
 				case s.frozen != nil:
-				case s.told():
+				case s.whole:
 					if len(s.parts) < s.Count {
 						done[i].incomplete++
 					}

@@ -66,13 +66,18 @@ type Tally struct {
 func (r *Run) Tally() Tally {
 	var t Tally
 	for _, s := range r.Sectors {
-		n, finished := 0, 0
+		t.Partitions += s.Len()
+		switch s.State() {
+		case Failed:
+			t.Failed++
+		case Incomplete:
+			t.Unfinished++
+		}
+		if s.whole {
+			continue
+		}
 		for p := range s.each() {
-			n++
-			switch p.state {
-			case Finished:
-				finished++
-			case Skipped:
+			if p.state == Skipped {
 				t.Skipped++
 			}
 			if p.t[SynthStart] == absent {
@@ -81,13 +86,6 @@ func (r *Run) Tally() Tally {
 			if p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
 				t.Endless++
 			}
-		}
-		t.Partitions += n
-		switch s.stateOf(n, finished) {
-		case Failed:
-			t.Failed++
-		case Incomplete:
-			t.Unfinished++
 		}
 	}
 	return t
@@ -201,6 +199,7 @@ type Sector struct {
 	few    [16]uint8       // 1 + the place in parts, by partition
 	index  map[int32]int32 // likewise, of all where there are very many
 	failed bool
+	whole  bool // all partitions are finished, and lines told all of their times
 	open   bool // its span says that the record stops before its end
 }
 
@@ -246,8 +245,8 @@ func (s *Sector) Checks() []Phase { return s.run.checks[s] }
 
 // KnowsStarts reports whether the synthesis start of each partition is known.
 func (s *Sector) KnowsStarts() bool {
-	if s.frozen != nil {
-		return true // only sectors that know all are frozen
+	if s.whole {
+		return true
 	}
 	for p := range s.each() {
 		if p.t[SynthStart] == absent {
@@ -260,26 +259,23 @@ func (s *Sector) KnowsStarts() bool {
 // State returns how the sector ended: Finished only where all of its
 // partitions are.
 func (s *Sector) State() State {
-	n, finished := 0, 0
-	for p := range s.each() {
-		n++
-		if p.state == Finished {
-			finished++
+	if s.failed {
+		return Failed
+	}
+	n, finished := s.Len(), 0
+	if s.whole {
+		finished = n
+	} else {
+		for p := range s.each() {
+			if p.state == Finished {
+				finished++
+			}
 		}
 	}
-	return s.stateOf(n, finished)
-}
-
-// stateOf returns how the sector ended, of whose n partitions some are finished.
-func (s *Sector) stateOf(n, finished int) State {
-	switch {
-	case s.failed:
-		return Failed
-	case finished < n || n < s.Count || s.open:
+	if finished < n || n < s.Count || s.open {
 		return Incomplete
-	default:
-		return Finished
 	}
+	return Finished
 }
 
 // First returns the earliest of the sector's times, in ms of the run's clock.
