@@ -329,8 +329,8 @@ type jsonReporter struct {
 	runs int
 }
 
-func (j *jsonReporter) run(_ *run.Run, f *figures.Figures, _ figures.Scope) error {
-	b, err := encode(report.JSON(f))
+func (j *jsonReporter) run(r *run.Run, f *figures.Figures, s figures.Scope) error {
+	b, err := encode(report.JSON(r, f, s))
 	if err != nil {
 		return err
 	}

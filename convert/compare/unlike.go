@@ -35,10 +35,8 @@ func (s *Set) Work() Work {
 		if f.Mode != "" {
 			w.Modes = with(w.Modes, f.Mode)
 		}
-		for i := range f.PerSector {
-			if p := &f.PerSector[i]; p.State == figures.Finished {
-				w.Partitions = with(w.Partitions, p.Partitions)
-			}
+		for _, n := range f.Divisions {
+			w.Partitions = with(w.Partitions, n)
 		}
 		gpus := 0
 		for i := range f.GPUs {

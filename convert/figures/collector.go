@@ -23,7 +23,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	}
 	f := c.f
 	f.Name, f.Input = r.Name, r.Input
-	f.PerSector = c.rows
+	slices.Sort(f.Divisions)
 	f.ProofKinds = append([]string{}, f.ProofKinds...) // as JSON, nothing is no null
 	f.Scope = s.selection(r)
 	f.Epoch = Epoch{Time: r.Epoch.Time, Source: r.Epoch.Source}
@@ -33,7 +33,7 @@ func Within(r *run.Run, s Scope) *Figures {
 	var meanwhile sync.WaitGroup
 	meanwhile.Go(func() { f.Synthesis = c.concurrency() })
 	meanwhile.Go(func() { f.Phases = c.phasesInOrder() })
-	c.proofs()
+	c.proofs(r)
 	c.gpus(r)
 	c.causes()
 	c.makespan()
@@ -51,18 +51,15 @@ type collector struct {
 	firstSynthesis int64 // start, or Unknown
 	startless      bool  // some synthesis start is not known
 	devices        map[int]*device
-	latest         *device      // that worked
-	inSynthesis    []phase      // inside a synthesis
-	inProof        []phase      // inside a GPU interval
-	stages         [3]intervals // of one sector
-	times          []int64      // that rows point into
+	latest         *device // that worked
+	inSynthesis    []phase // inside a synthesis
+	inProof        []phase // inside a GPU interval
 
 	columns
 }
 
 // Columns hold what there is at most one of for each sector, or each partition.
 type columns struct {
-	rows      []Sector
 	whole     []proof     // of the whole run, since a step can lead into the scope
 	syntheses intervals   // cut to the scope
 	timed     []synthesis // that lie in the scope
@@ -101,8 +98,8 @@ type phase struct {
 
 // A proof is that of a whole sector.
 type proof struct {
-	job        string
-	row        int // in PerSector, or Unknown where it does not count in the scope
+	sector     int  // its place in the run's
+	counts     bool // in the scope
 	firstReady int64
 	start, end int64 // first GPU start and last GPU end
 }
@@ -131,8 +128,8 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 	all := newColumns(len(sectors), partitions[len(parts)])
 	atOnce(func(part int, of []*run.Sector) {
 		c := newCollector(s, all.between(from(part), from(part+1), partitions[part], partitions[part+1]))
-		for _, sector := range of {
-			c.sector(sector)
+		for i, sector := range of {
+			c.sector(from(part)+i, sector)
 		}
 		c.sort()
 		parts[part] = c
@@ -151,7 +148,6 @@ func newCollector(s Scope, room columns) *collector {
 // newColumns returns columns with room for some sectors and partitions.
 func newColumns(sectors, partitions int) columns {
 	c := columns{
-		rows:      make([]Sector, 0, sectors),
 		whole:     make([]proof, 0, sectors),
 		syntheses: newIntervals(partitions),
 		timed:     make([]synthesis, 0, partitions),
@@ -167,7 +163,6 @@ func newColumns(sectors, partitions int) columns {
 // another.
 func (c *columns) between(sector, toSector, partition, toPartition int) columns {
 	part := columns{
-		rows:      c.rows[sector:sector:toSector],
 		whole:     c.whole[sector:sector:toSector],
 		syntheses: c.syntheses.between(partition, toPartition),
 		timed:     c.timed[partition:partition:toPartition],
@@ -181,13 +176,7 @@ func (c *columns) between(sector, toSector, partition, toPartition int) columns 
 
 // append adds what the next part of the room has been filled with.
 func (c *columns) append(o *columns) {
-	for i := range o.whole {
-		if o.whole[i].row != run.Unknown {
-			o.whole[i].row += len(c.rows)
-		}
-	}
 	c.whole = behind(c.whole, o.whole)
-	c.rows = behind(c.rows, o.rows)
 	c.syntheses.append(&o.syntheses)
 	c.timed = behind(c.timed, o.timed)
 	c.ready.append(&o.ready)
@@ -217,6 +206,9 @@ func (c *collector) append(o *collector) {
 	for _, kind := range o.f.ProofKinds {
 		c.kind(kind)
 	}
+	for _, n := range o.f.Divisions {
+		c.division(n)
+	}
 	c.mode(o.f.Mode)
 	c.firstSynthesis = earlier(c.firstSynthesis, o.firstSynthesis)
 	c.startless = c.startless || o.startless
@@ -243,6 +235,13 @@ func (c *collector) kind(kind string) {
 	}
 }
 
+// division notes how many partitions a finished sector has.
+func (c *collector) division(n int) {
+	if !slices.Contains(c.f.Divisions, n) {
+		c.f.Divisions = append(c.f.Divisions, n)
+	}
+}
+
 // mode notes the mode of a sector, or of several, or of none.
 func (c *collector) mode(m Mode) {
 	switch {
@@ -264,20 +263,14 @@ func (c *collector) device(ordinal int) *device {
 	return c.latest
 }
 
-// sector adds a sector's work, and its row where the scope has it.
-func (c *collector) sector(s *run.Sector) {
+// sector adds the work of a sector, which has a place among the run's.
+func (c *collector) sector(place int, s *run.Sector) {
 	state := s.State()
 	selected := c.scope.Has(s)
-	row := Sector{Job: s.Job, Label: s.Label(), Attempt: s.Attempt, ProofKind: s.ProofKind, State: states[state]}
-	row.Reason, _ = s.Failed()
-	whole := proof{job: s.Job, row: run.Unknown, firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
-	first, last := int64(run.Unknown), int64(run.Unknown)
-	mode := Partitions
-	for i := range c.stages {
-		c.stages[i].reset()
-	}
+	whole := proof{sector: place, firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
+	mode, partitions := Partitions, 0
 	for p := range s.Partitions() {
-		row.Partitions++
+		partitions++
 		if p.Index == timeline.WholeSector {
 			mode = WholeSectors
 		}
@@ -285,41 +278,23 @@ func (c *collector) sector(s *run.Sector) {
 		if selected && state != run.Failed && p.State == run.Finished && c.scope.holds(p.Times[run.GPUEnd]) {
 			c.durations(&p)
 		}
-		for i, b := range boundaries {
-			if p.Known(b[0]) && p.Known(b[1]) {
-				c.stages[i].cover(p.Times[b[0]], p.Times[b[1]])
-			}
-		}
-		from, to := extent(&p)
-		first, last = earlier(first, from), max(last, to)
 		whole.firstReady = earlier(whole.firstReady, p.Times[run.SynthEnd])
 		whole.start = earlier(whole.start, p.Times[run.GPUStart])
 		whole.end = max(whole.end, p.Times[run.GPUEnd])
 	}
-	if s.Admitted != run.Unknown {
-		first = earlier(first, max(s.Admitted/1000, 0))
-	}
-	if selected && state == run.Finished && c.scope.holds(whole.end) {
-		whole.row = len(c.rows)
-	}
 	if state == run.Finished {
+		whole.counts = selected && c.scope.holds(whole.end)
 		c.whole = append(c.whole, whole)
 	}
 	if !selected {
 		return
 	}
-	for i, ms := range [...]**int64{inSynthesis: &row.SynthesisMS, inQueue: &row.QueueMS, onGPU: &row.GPUMS} {
-		if stage := &c.stages[i]; len(stage.starts) > 0 {
-			stage.sort()
-			*ms = c.known(stage.length())
-		}
-	}
-	row.StartMS, row.WallMS = c.known(first), c.known(last-first)
 	f := c.f
-	c.rows = append(c.rows, row)
 	f.Sectors++
-	f.Partitions += row.Partitions
+	f.Partitions += partitions
 	switch state {
+	case run.Finished:
+		c.division(partitions)
 	case run.Failed:
 		f.Failed++
 	case run.Incomplete:
@@ -327,36 +302,6 @@ func (c *collector) sector(s *run.Sector) {
 	}
 	c.kind(s.ProofKind)
 	c.mode(mode)
-}
-
-// known returns where a time of a row is kept: there are many.
-func (c *collector) known(ms int64) *int64 {
-	if len(c.times) == cap(c.times) {
-		c.times = make([]int64, 0, 1024)
-	}
-	c.times = append(c.times, ms)
-	return &c.times[len(c.times)-1]
-}
-
-var states = [...]State{run.Finished: Finished, run.Failed: Failed, run.Incomplete: Unfinished}
-
-// extent returns the first and the last known time of a partition: they never
-// decrease.
-func extent(p *run.Partition) (first, last int64) {
-	first, last = run.Unknown, run.Unknown
-	for _, t := range p.Times {
-		if t != run.Unknown {
-			first = t
-			break
-		}
-	}
-	for _, t := range slices.Backward(p.Times[:]) {
-		if t != run.Unknown {
-			last = t
-			break
-		}
-	}
-	return first, last
 }
 
 // earlier returns the earlier of two times, of which either can be unknown.
@@ -515,13 +460,14 @@ func (c *collector) phasesInOrder() Phases {
 }
 
 // proofs settles what whole proofs tell.
-func (c *collector) proofs() {
+func (c *collector) proofs(r *run.Run) {
 	f := c.f
 	slices.SortStableFunc(c.whole, func(a, b proof) int { return cmp.Compare(a.start, b.start) })
 	f.ProofEnds, f.Transitions = make([]int64, 0, len(c.whole)), make([]Transition, 0, len(c.whole))
+	readiness := make([]int64, 0, len(c.whole)) // that transitions point into
 	for i := range c.whole {
 		after := &c.whole[i]
-		if after.row == run.Unknown {
+		if !after.counts {
 			continue
 		}
 		f.ProofEnds = append(f.ProofEnds, after.end)
@@ -530,14 +476,14 @@ func (c *collector) proofs() {
 		}
 		before := &c.whole[i-1]
 		t := Transition{
-			From: before.job, To: after.job,
+			From: r.Sectors[before.sector].Job, To: r.Sectors[after.sector].Job,
 			CrossSectorGapMS: after.start - before.end,
+			to:               after.sector,
 		}
 		if after.firstReady != run.Unknown {
-			t.SynthesisReadinessMS = c.known(after.firstReady - before.end)
+			readiness = append(readiness, after.firstReady-before.end)
+			t.SynthesisReadinessMS = &readiness[len(readiness)-1]
 		}
-		row := &f.PerSector[after.row]
-		row.CrossSectorGapMS, row.SynthesisReadinessMS = c.known(t.CrossSectorGapMS), t.SynthesisReadinessMS
 		f.Transitions = append(f.Transitions, t)
 	}
 	f.Proofs = len(f.ProofEnds)

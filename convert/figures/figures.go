@@ -47,7 +47,8 @@ type Figures struct {
 	Verdict     Verdict      `json:"verdict"`
 	Input       run.Input    `json:"input"`
 
-	PerSector []Sector `json:"per_sector"` // by their first event
+	// Divisions are the numbers of partitions that finished sectors have.
+	Divisions []int `json:"-"`
 }
 
 // A Selection says which part of a run figures are of.
@@ -153,6 +154,8 @@ type Transition struct {
 	// SynthesisReadinessMS is the first synthesis end minus the previous
 	// sector's last GPU end: negative where the first partition was ready in time.
 	SynthesisReadinessMS *int64 `json:"synthesis_readiness_ms"`
+
+	to int // the place of the sector in the run's
 }
 
 // Phases are the pipeline's phases by their names in the span contract, in the
@@ -239,39 +242,6 @@ type Verdict struct {
 	Without *float64 `json:"seconds_per_proof_without"`
 	Saved   *float64 `json:"seconds_per_proof_saved"`
 }
-
-// A Sector is a row of the table of sectors. What its stages took is the time
-// in which at least one of its partitions was in them; they overlap, so that
-// they can add up to more than the wall time.
-type Sector struct {
-	Job       string `json:"job"`
-	Label     string `json:"label"`
-	Attempt   int    `json:"attempt"`
-	ProofKind string `json:"proof_kind,omitempty"`
-	State     State  `json:"state"`
-	Reason    string `json:"reason,omitempty"` // why it failed
-
-	Partitions int `json:"partitions"`
-
-	StartMS     *int64 `json:"start_ms"` // admitted, else first known time
-	SynthesisMS *int64 `json:"synthesis_ms"`
-	QueueMS     *int64 `json:"queue_ms"`
-	GPUMS       *int64 `json:"gpu_ms"`
-	WallMS      *int64 `json:"wall_ms"` // of what is known, where it is unfinished
-
-	// The transition to it, where it has one.
-	CrossSectorGapMS     *int64 `json:"cross_sector_gap_ms"`
-	SynthesisReadinessMS *int64 `json:"synthesis_readiness_ms"`
-}
-
-// A State is how a sector ended.
-type State string
-
-const (
-	Finished   State = "finished"
-	Failed     State = "failed"
-	Unfinished State = "unfinished"
-)
 
 func orNull(s string) ([]byte, error) {
 	if s == "" {

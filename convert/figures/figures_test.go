@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,7 +158,7 @@ func TestWithin(t *testing.T) {
 		t.Errorf("all is of %+v, a part is of (-want +got):\n%s", all.Scope, diff)
 	}
 	whole.Scope = nil
-	if diff := cmp.Diff(all, whole); diff != "" {
+	if diff := cmp.Diff(all, whole, cmp.AllowUnexported(figures.Transition{})); diff != "" {
 		t.Errorf("the whole as a part (-of +within):\n%s", diff)
 	}
 
@@ -176,19 +177,20 @@ func TestWithin(t *testing.T) {
 	// Of one sector there are its phases, and the devices' work for all.
 	job := r.Sectors[2].Job
 	from, to := r.Sectors[2].Extent()
-	one := figures.Within(r, figures.Scope{From: from, To: to, Only: func(s *run.Sector) bool { return s.Job == job }})
+	only := figures.Scope{From: from, To: to, Only: func(s *run.Sector) bool { return s.Job == job }}
+	one := figures.Within(r, only)
 	if diff := cmp.Diff(&figures.Selection{SinceMS: &from, UntilMS: &to, Only: []string{job}}, one.Scope); diff != "" {
 		t.Errorf("one sector is of (-want +got):\n%s", diff)
 	}
 	// The step to it is that from the one before, which is not in the scope.
-	if diff := cmp.Diff(all.PerSector[2:3], one.PerSector); diff != "" {
+	if diff := cmp.Diff(slices.Collect(all.Rows(r, figures.Scope{}))[2:3], slices.Collect(one.Rows(r, only))); diff != "" {
 		t.Errorf("row of one sector (-of all +within):\n%s", diff)
 	}
-	if diff := cmp.Diff(all.Transitions[1:2], one.Transitions); diff != "" {
+	if diff := cmp.Diff(all.Transitions[1:2], one.Transitions, cmp.AllowUnexported(figures.Transition{})); diff != "" {
 		t.Errorf("transitions to one sector (-of all +within):\n%s", diff)
 	}
 	one = figures.Within(r, figures.Scope{Only: func(s *run.Sector) bool { return s.Job == job }})
-	if one.Sectors != 1 || one.Proofs != 1 || one.PerSector[0].Job != job || one.Phases.Named("synthesis").N != 1 {
+	if one.Sectors != 1 || one.Proofs != 1 || one.Phases.Named("synthesis").N != 1 {
 		t.Errorf("one sector: %+v", one)
 	}
 	if one.GPUs[0].BusyMS != all.GPUs[0].BusyMS {
@@ -242,9 +244,11 @@ func TestManySectors(t *testing.T) {
 	if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := figures.Of(readLog(t, path)[0])
-	if f.Sectors != sectors || f.Proofs != sectors || len(f.Transitions) != sectors-1 || len(f.PerSector) != sectors {
-		t.Errorf("%d sectors, %d proofs, %d transitions, %d rows", f.Sectors, f.Proofs, len(f.Transitions), len(f.PerSector))
+	r := readLog(t, path)[0]
+	f := figures.Of(r)
+	rows := slices.Collect(f.Rows(r, figures.Scope{}))
+	if f.Sectors != sectors || f.Proofs != sectors || len(f.Transitions) != sectors-1 || len(rows) != sectors {
+		t.Errorf("%d sectors, %d proofs, %d transitions, %d rows", f.Sectors, f.Proofs, len(f.Transitions), len(rows))
 	}
 	if *f.SecondsPerProof.Steady != 0.02 || *f.MakespanMS != 20*(sectors-1)+17 || *f.ColdStartMS != 8 || f.Mode != figures.WholeSectors {
 		t.Errorf("%v s a proof, makespan %v, cold start %v, mode %v", *f.SecondsPerProof.Steady, *f.MakespanMS, *f.ColdStartMS, f.Mode)
@@ -255,7 +259,7 @@ func TestManySectors(t *testing.T) {
 	if g := &f.GPUs[0]; g.Proofs != sectors || g.BusyMS != 9*sectors || len(g.Idle) != sectors-1 {
 		t.Errorf("the device: %d proofs, busy %d ms, %d gaps", g.Proofs, g.BusyMS, len(g.Idle))
 	}
-	for i, s := range f.PerSector {
+	for i, s := range rows {
 		if s.Job != fmt.Sprintf("job-%d", i) || *s.WallMS != 17 || i > 0 && *s.CrossSectorGapMS != 11 {
 			t.Fatalf("row %d: %+v", i, s)
 		}

@@ -1,10 +1,15 @@
 package report
 
-import "github.com/provetrace/provetrace/convert/figures"
+import (
+	"slices"
 
-// JSON returns what a run's figures are as JSON: themselves, with the verdict
-// in words too.
-func JSON(f *figures.Figures) any {
+	"github.com/provetrace/provetrace/convert/figures"
+	"github.com/provetrace/provetrace/convert/run"
+)
+
+// JSON returns what the figures of a part of a run are as JSON: themselves, with
+// the rows of the table of sectors, and with the verdict in words too.
+func JSON(r *run.Run, f *figures.Figures, s figures.Scope) any {
 	type verdict struct {
 		figures.Verdict
 		Text string `json:"text"`
@@ -16,6 +21,7 @@ func JSON(f *figures.Figures) any {
 	}
 	return struct {
 		*figures.Figures
-		Verdict verdict `json:"verdict"`
-	}{f, verdict{f.Verdict, text}}
+		PerSector []figures.Sector `json:"per_sector"`
+		Verdict   verdict          `json:"verdict"`
+	}{f, slices.AppendSeq(make([]figures.Sector, 0, f.Sectors), f.Rows(r, s)), verdict{f.Verdict, text}}
 }

@@ -41,7 +41,7 @@ func Text(w io.Writer, r *run.Run, f *figures.Figures, o TextOptions) error {
 		return err
 	}
 	t.out.Reset()
-	t.tables(t.ascii, t.sectors(), t.phases())
+	t.tables(t.ascii, t.sectors(r, o.Scope), t.phases())
 	t.failures(r, o.Scope)
 	if o.Scope.Only != nil {
 		t.tables(t.ascii, t.partitions(r, o.Scope))
@@ -145,19 +145,22 @@ func signed(v *int64) string {
 	}
 }
 
-func (t *text) sectors() *table {
+func (t *text) sectors(r *run.Run, scope figures.Scope) *table {
 	tb := &table{title: "sector", head: []string{"synthesis", "queue", "GPU", "wall", "gap", "ready"}}
-	all := t.f.PerSector
 	steps := false
-	for i := range all[:min(len(all), t.rows)] {
-		s := &all[i]
+	more := t.f.Sectors
+	for s := range t.f.Rows(r, scope) {
+		if len(tb.rows) == t.rows {
+			break
+		}
+		more--
 		steps = steps || s.CrossSectorGapMS != nil
 		tb.add(attemptName(s.Label, s.Attempt), ms(s.SynthesisMS), ms(s.QueueMS), ms(s.GPUMS), ms(s.WallMS), signed(s.CrossSectorGapMS), signed(s.SynthesisReadinessMS))
 		if s.State != figures.Finished {
 			tb.mark(string(s.State), s.State == figures.Failed)
 		}
 	}
-	if more := len(all) - t.rows; more > 0 {
+	if more > 0 {
 		tb.notes = append(tb.notes, fmt.Sprintf("%s more; --format json has all", countOf(more, "sector")))
 	}
 	if steps {

@@ -161,7 +161,7 @@ func (s *summary) end(p *proving, r *run.Run) {
 	if r != nil {
 		r.Name = "the run"
 		s.figures = figures.Of(r)
-		s.Figures = report.JSON(s.figures)
+		s.Figures = report.JSON(r, s.figures, figures.Scope{})
 		s.Search = p.pages.Search(tracing.StagePipeline.ServiceName(p.file.ServiceName()), tracing.SpanSector, r.Time(r.First), r.Time(r.Last))
 	}
 	s.Warnings = append(s.Warnings, p.warnings...)

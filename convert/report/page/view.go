@@ -177,7 +177,10 @@ func newRunView(r Run, d drawn, i int) runView {
 		}
 		v.Transitions = append(v.Transitions, transitionRow{label(t.From), label(t.To), signed(t.CrossSectorGapMS), readiness})
 	}
-	for _, s := range f.PerSector[:min(len(f.PerSector), maxRows)] {
+	for s := range f.Rows(r.Model, r.Scope) {
+		if len(v.Sectors) == maxRows {
+			break
+		}
 		row := sectorRow{
 			Label: report.Sanitize(s.Label), State: string(s.State), Synthesis: duration(s.SynthesisMS), Queue: duration(s.QueueMS),
 			GPU: duration(s.GPUMS), Wall: duration(s.WallMS),
@@ -190,7 +193,7 @@ func newRunView(r Run, d drawn, i int) runView {
 		}
 		v.Sectors = append(v.Sectors, row)
 	}
-	v.More = max(len(f.PerSector)-maxRows, 0)
+	v.More = f.Sectors - len(v.Sectors)
 	v.Facts = inputFacts(f)
 	return v
 }

@@ -326,7 +326,7 @@ func TestScope(t *testing.T) {
 			}
 			require.Equal(t, f.GPUs[0].Proofs, onDevices)
 			require.Equal(t, 1000*float64(f.GPUs[0].BusyMS), busy)
-			require.Equal(t, len(f.PerSector), onSectors)
+			require.Equal(t, f.Sectors, onSectors)
 			require.Equal(t, name != "a sector, at any time", cut > 0)
 		})
 	}
