@@ -54,13 +54,21 @@ func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" || began.Sub(limited.at) < 20*limited.took {
 		return
 	}
-	runtime.GC() // so that live is the model alone
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	model := int64(live[0].Value.Uint64())
+	model := ofHeap("/memory/classes/heap/objects:bytes")
+	if model > memoryLimit*3/4 { // with its garbage
+		runtime.GC()
+		model = ofHeap("/gc/heap/live:bytes")
+	}
 	debug.SetMemoryLimit(max(memoryLimit, model+model/3))
 	limited.at = time.Now()
 	limited.took = limited.at.Sub(began)
+}
+
+// ofHeap returns one of the runtime's metrics.
+func ofHeap(metric string) int64 {
+	sample := []metrics.Sample{{Name: metric}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
 }
 
 // flushWithin bounds how long the last spans may take to be delivered.
