@@ -37,7 +37,8 @@ type assembly struct {
 
 	concluded conclusions
 
-	looked int        // sectors that were looked at to be frozen
+	rested int        // sectors that were looked at to rest
+	cooled int        // and to be frozen
 	frozen []byte     // the latest frozen partitions
 	ice    []byte     // where the next ones go
 	spare  [][]packed // room that frozen sectors have left
@@ -313,7 +314,7 @@ func inAttempt(at int32, st *jobState, p *packed, b Boundary) bool {
 
 // over reports whether nothing is left to do of what the sector has begun.
 func (s *Sector) over() bool {
-	return s.failed || s.frozen != nil || !slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] == absent })
+	return s.failed || s.whole || !slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] == absent })
 }
 
 // begins starts the next attempt at a job.
@@ -347,7 +348,7 @@ func (a *assembly) begins(st *jobState, it *item) *Sector {
 	s.parts = a.more(n)
 	st.previous, st.sector = st.sector, s
 	a.run.Sectors = append(a.run.Sectors, s)
-	a.freeze()
+	a.rest()
 	return s
 }
 
@@ -475,7 +476,7 @@ func (a *assembly) engineFact(it *item, x *extra) {
 
 // anyProved reports whether a partition of the sector has been proved.
 func (s *Sector) anyProved() bool {
-	return s.frozen != nil || slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] != absent })
+	return s.whole || slices.ContainsFunc(s.parts, func(p packed) bool { return p.t[GPUEnd] != absent })
 }
 
 // fails marks a sector, and the partition if one is named, as failed. The

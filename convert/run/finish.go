@@ -3,9 +3,7 @@ package run
 import (
 	"cmp"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -26,7 +24,12 @@ func (a *assembly) finish(name string, length Length) *Run {
 		}
 		a.failedAt(f.sector, f.sector.find(f.index), at)
 	}
-	lacking := a.concludeTold()
+	var lacking []*Sector
+	for _, s := range r.Sectors {
+		if !a.conclude(s) {
+			lacking = append(lacking, s)
+		}
+	}
 	for _, s := range lacking {
 		for i := range s.parts {
 			a.complete(s, &s.parts[i])
@@ -42,7 +45,6 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r.longestSynthesis, r.longestProof = a.concluded.longestSynthesis, a.concluded.longestProof
 	r.Input.Timings -= a.concluded.orphans
 	r.Input.Orphans += a.concluded.orphans
-	r.incomplete = a.concluded.incomplete
 	for _, s := range lacking {
 		a.settle(s)
 		if s.State() == Incomplete {
@@ -53,57 +55,17 @@ func (a *assembly) finish(name string, length Length) *Run {
 		s.Admitted = admitted(s, clock, hasClock)
 		r.First = min(r.First, s.first)
 	}
-	slices.SortStableFunc(r.Sectors, func(a, b *Sector) int {
-		return cmp.Compare(a.first, b.first)
-	})
+	byFirst := func(a, b *Sector) int { return cmp.Compare(a.first, b.first) }
+	if !slices.IsSortedFunc(r.Sectors, byFirst) { // as they nearly always are
+		slices.SortStableFunc(r.Sectors, byFirst)
+	}
 	return r
-}
-
-// concludeTold concludes the sectors that lack no time, and returns the others.
-// It is the last thing to do for nearly all, and so for all cores.
-func (a *assembly) concludeTold() (lacking []*Sector) {
-	const atLeast = 1024 // sectors, for a goroutine to be worth it
-	sectors := a.run.Sectors
-	parts := min(len(sectors)/atLeast+1, maxHelpers+1, runtime.GOMAXPROCS(0))
-	done := make([]conclusions, parts)
-	without := make([][]*Sector, parts)
-	var concluding sync.WaitGroup
-	for i := range parts {
-		concluding.Go(func() {
-			for _, s := range sectors[i*len(sectors)/parts : (i+1)*len(sectors)/parts] {
-				s.whole = s.frozen != nil || s.told()
-				switch {
-				case s.frozen != nil:
-				case s.whole:
-					if len(s.parts) < s.Count {
-						done[i].incomplete++
-					}
-					done[i].add(s)
-				default:
-					without[i] = append(without[i], s)
-				}
-			}
-		})
-	}
-	concluding.Wait()
-	for i := range done {
-		a.concluded.merge(&done[i])
-	}
-	return slices.Concat(without...)
 }
 
 // conclusions gathers what is known once the times of sectors are.
 type conclusions struct {
 	longestSynthesis, longestProof int64 // ms
-	incomplete                     int   // sectors of whose partitions some never came
 	orphans                        int64 // timings that turned out to be outside of their partitions
-}
-
-func (c *conclusions) merge(d *conclusions) {
-	c.longestSynthesis = max(c.longestSynthesis, d.longestSynthesis)
-	c.longestProof = max(c.longestProof, d.longestProof)
-	c.incomplete += d.incomplete
-	c.orphans += d.orphans
 }
 
 // add puts the partitions of a sector in order, whose times are.

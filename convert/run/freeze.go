@@ -5,34 +5,60 @@ import (
 	"iter"
 )
 
-// A sector whose proof is whole is kept frozen: its partitions take some 20
-// bytes each instead of 44, and a log of a gigabyte holds two million. It thaws
-// when an event is of it.
+// A sector of which nothing is left to derive rests: its partitions are in order,
+// and while many are held, it is frozen. Frozen partitions take some 20 bytes
+// each instead of 44, and a log of a gigabyte holds two million. It wakes when an
+// event is of it.
 
-const (
-	freezeFrom  = 1 << 19 // partitions from which on sectors are frozen
-	freezeAfter = 64      // sectors begin before one is frozen
+// Only tests change these.
+var (
+	restAfter  = 64      // sectors that begin before one rests, which is still at hand in the processor's cache then
+	freezeFrom = 1 << 19 // partitions from which on sectors are frozen
 )
 
-// freeze freezes sectors that began some time ago, if there are many. Only those
-// are whose partitions' times are all told, so that nothing is left to derive.
-func (a *assembly) freeze() {
+// rest has sectors rest that began some time ago.
+func (a *assembly) rest() {
+	if a.rested < len(a.run.Sectors)-1-restAfter {
+		a.conclude(a.run.Sectors[a.rested])
+		a.rested++
+	}
 	if a.used < freezeFrom {
 		return
 	}
 	for range 2 { // more than begin, to make good for those before freezeFrom
-		if a.looked < len(a.run.Sectors)-1-freezeAfter {
-			a.freezeSector(a.run.Sectors[a.looked])
-			a.looked++
+		if a.cooled < a.rested {
+			if s := a.run.Sectors[a.cooled]; s.whole {
+				a.freeze(s)
+			}
+			a.cooled++
 		}
 	}
 }
 
-func (a *assembly) freezeSector(s *Sector) {
-	if !s.told() {
-		return
+// conclude has a sector rest if it is whole, and reports whether it does.
+func (a *assembly) conclude(s *Sector) bool {
+	if !s.whole && s.told() {
+		a.concluded.add(s)
+		s.whole = true
 	}
-	a.concluded.add(s)
+	return s.whole
+}
+
+// wake ends a sector's rest: there is more of it.
+func (s *Sector) wake() {
+	for b := s.frozen; len(b) > 0; {
+		var p packed
+		b = thaw(b, &p)
+		s.parts = append(s.parts, p)
+	}
+	s.frozen, s.whole = nil, false
+	for i := range s.parts {
+		s.note(i)
+	}
+}
+
+// freeze freezes a sector that rests.
+func (a *assembly) freeze(s *Sector) {
 	a.frozen = freeze(a.frozen[:0], s.parts)
 	if len(a.frozen) > cap(a.ice)-len(a.ice) {
 		a.ice = make([]byte, 0, max(iceSize, len(a.frozen)))
@@ -45,19 +71,19 @@ func (a *assembly) freezeSector(s *Sector) {
 	} else {
 		a.room -= cap(s.parts)
 	}
-	s.parts, s.index = nil, nil
+	s.parts = nil
 }
 
 const iceSize = 64 << 10
 
 // maxSpare is from how many frozen sectors the room is kept. Far more are frozen
 // than begin, once the first are.
-const maxSpare = 4 * freezeAfter
+const maxSpare = 256
 
-// told reports whether lines tell all times of all partitions of the sector,
-// one after the other.
+// told reports whether lines tell all partitions of the sector, and all of their
+// times, one after the other.
 func (s *Sector) told() bool {
-	if s.failed || len(s.parts) == 0 {
+	if s.failed || len(s.parts) == 0 || len(s.parts) < s.Count {
 		return false
 	}
 	for i := range s.parts {
@@ -71,19 +97,6 @@ func (s *Sector) told() bool {
 		}
 	}
 	return true
-}
-
-// thaw makes the partitions of a frozen sector again.
-func (s *Sector) thaw() {
-	if s.frozen == nil {
-		return
-	}
-	for b := s.frozen; len(b) > 0; {
-		var p packed
-		b = thaw(b, &p)
-		s.parts = append(s.parts, p)
-	}
-	s.frozen = nil
 }
 
 // each yields the sector's partitions, each of which is valid until the next.

@@ -81,7 +81,9 @@ func (s *Sector) find(index int32) *packed {
 			return &s.parts[i-1]
 		}
 	}
-	s.thaw()
+	if s.whole {
+		s.wake()
+	}
 	if s.index != nil {
 		if i, ok := s.index[index]; ok {
 			return &s.parts[i]
@@ -110,20 +112,28 @@ func (s *Sector) add(index int32, a *assembly) *packed {
 		synthMS: Unknown, gpuMS: Unknown, timings: Unknown, index: index, worker: Unknown, state: Incomplete,
 	})
 	n := len(s.parts)
-	if uint32(index) < uint32(len(s.few)) && n <= indexFrom {
-		s.few[index] = uint8(n)
-	}
 	a.used++
 	a.usual = max(a.usual, min(n, indexFrom))
-	if s.index != nil {
-		s.index[index] = int32(n - 1)
-	} else if n > indexFrom {
-		s.index = make(map[int32]int32, 2*n)
-		for i := range s.parts {
+	s.note(n - 1)
+	return &s.parts[n-1]
+}
+
+// note makes the partition at a place one that find finds, as it does those
+// before it.
+func (s *Sector) note(place int) {
+	index := s.parts[place].index
+	if uint32(index) < uint32(len(s.few)) && place < indexFrom {
+		s.few[index] = uint8(place + 1)
+	}
+	switch {
+	case s.index != nil:
+		s.index[index] = int32(place)
+	case place >= indexFrom:
+		s.index = make(map[int32]int32, 2*place)
+		for i := range s.parts[:place+1] {
 			s.index[s.parts[i].index] = int32(i)
 		}
 	}
-	return &s.parts[n-1]
 }
 
 // timings are where a partition's GPU interval went, in ms, from CUDA timings.
