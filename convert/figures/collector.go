@@ -48,6 +48,7 @@ type collector struct {
 	f     *Figures
 	scope Scope
 
+	synthesizing   union // cut to the scope
 	firstSynthesis int64 // start, or Unknown
 	startless      bool  // some synthesis start is not known
 	devices        map[int]*device
@@ -60,11 +61,10 @@ type collector struct {
 
 // Columns hold what there is at most one of for each sector, or each partition.
 type columns struct {
-	whole     []proof     // of the whole run, since a step can lead into the scope
-	syntheses intervals   // cut to the scope
-	timed     []synthesis // that lie in the scope
-	ready     intervals   // from synthesized to being proved, cut to the scope
-	phases    [3][]int32  // durations, by stage
+	whole     []proof    // of the whole run, since a step can lead into the scope
+	syntheses syntheses  // cut to the scope
+	ready     intervals  // from synthesized to being proved, cut to the scope
+	phases    [3][]int32 // durations, by stage
 }
 
 // The stages of a sector.
@@ -138,6 +138,7 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 	for _, part := range parts {
 		c.append(part)
 	}
+	c.synthesizing.merge() // also across the parts
 	return c
 }
 
@@ -149,8 +150,7 @@ func newCollector(s Scope, room columns) *collector {
 func newColumns(sectors, partitions int) columns {
 	c := columns{
 		whole:     make([]proof, 0, sectors),
-		syntheses: newIntervals(partitions),
-		timed:     make([]synthesis, 0, partitions),
+		syntheses: newSyntheses(partitions),
 		ready:     newIntervals(partitions),
 	}
 	for i := range c.phases {
@@ -165,7 +165,6 @@ func (c *columns) between(sector, toSector, partition, toPartition int) columns 
 	part := columns{
 		whole:     c.whole[sector:sector:toSector],
 		syntheses: c.syntheses.between(partition, toPartition),
-		timed:     c.timed[partition:partition:toPartition],
 		ready:     c.ready.between(partition, toPartition),
 	}
 	for i := range c.phases {
@@ -178,7 +177,6 @@ func (c *columns) between(sector, toSector, partition, toPartition int) columns 
 func (c *columns) append(o *columns) {
 	c.whole = behind(c.whole, o.whole)
 	c.syntheses.append(&o.syntheses)
-	c.timed = behind(c.timed, o.timed)
 	c.ready.append(&o.ready)
 	for i := range c.phases {
 		c.phases[i] = behind(c.phases[i], o.phases[i])
@@ -187,7 +185,7 @@ func (c *columns) append(o *columns) {
 
 // sort puts the intervals in order that were gathered.
 func (c *collector) sort() {
-	c.syntheses.sort()
+	c.synthesizing.merge()
 	c.ready.sort()
 	for _, d := range c.devices {
 		d.proving.merge()
@@ -210,6 +208,7 @@ func (c *collector) append(o *collector) {
 		c.division(n)
 	}
 	c.mode(o.f.Mode)
+	c.synthesizing.append(&o.synthesizing.intervals)
 	c.firstSynthesis = earlier(c.firstSynthesis, o.firstSynthesis)
 	c.startless = c.startless || o.startless
 	for ordinal, of := range o.devices {
@@ -315,10 +314,8 @@ func earlier(a, b int64) int64 {
 // work adds what a partition was to the synthesis workers and to its device.
 func (c *collector) work(s *run.Sector, p *run.Partition) {
 	if start, end, some := c.cut(synthesisOf(s, p)); some {
-		c.syntheses.add(start, end)
-		if from, to := p.Times[run.SynthStart], p.Times[run.SynthEnd]; start == from && end == to {
-			c.timed = append(c.timed, synthesis{start, end})
-		}
+		c.synthesizing.add(start, end)
+		c.syntheses.add(start, end, start == p.Times[run.SynthStart] && end == p.Times[run.SynthEnd])
 	}
 	if start, end, some := c.cut(readyOf(s, p)); some && start < end {
 		c.ready.cover(start, end)
@@ -528,10 +525,10 @@ func (c *collector) makespan() {
 			firstGPU, lastGPU = earlier(firstGPU, from), max(lastGPU, to)
 		}
 	}
-	if firstGPU == run.Unknown || len(c.syntheses.starts) == 0 {
+	if firstGPU == run.Unknown || len(c.synthesizing.starts) == 0 {
 		return
 	}
-	began := c.syntheses.starts[0]
+	began, _ := c.synthesizing.extent()
 	f.MakespanMS = known(lastGPU - began)
 	if c.firstSynthesis >= c.scope.From {
 		f.ColdStartMS = known(firstGPU - began)

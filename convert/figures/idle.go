@@ -7,7 +7,7 @@ func (c *collector) causes() {
 		if len(g.Idle) == 0 {
 			continue
 		}
-		endless, ready, syntheses := cursor{in: &c.devices[*g.Ordinal].endless.intervals}, cursor{in: &c.ready}, cursor{in: &c.syntheses}
+		endless, ready, syntheses := cursor{in: &c.devices[*g.Ordinal].endless.intervals}, cursor{in: &c.ready}, cursor{in: &c.synthesizing.intervals}
 		for j := range g.Idle {
 			idle := &g.Idle[j]
 			// By the rules of the span contract, what the pipeline does just

@@ -1,6 +1,6 @@
 package figures
 
-import "slices"
+import "sort"
 
 // Intervals are stretches of time in ms, kept as their starts and their ends:
 // how many are open at a time needs both in order, and not which belong
@@ -73,7 +73,11 @@ func (v *intervals) sort() {
 
 // sortTimes sorts times that are nearly in order, as those of a run are: few
 // sectors are under way at once. Others it leaves to a general sort.
-func sortTimes(times []int64) {
+func sortTimes(times []int64) { sortWith(times, nil) }
+
+// sortWith sorts times as sortTimes does, and something that belongs to each, if
+// it is not nil, with them.
+func sortWith(times, with []int64) {
 	const far = 64 // places that a time is from its own, on average
 	for i, moves := 1, 0; i < len(times); i++ {
 		t := times[i]
@@ -85,10 +89,27 @@ func sortTimes(times []int64) {
 			times[j] = times[j-1]
 		}
 		times[j] = t
+		if with != nil {
+			w := with[i]
+			copy(with[j+1:], with[j:i])
+			with[j] = w
+		}
 		if moves += i - j; moves > far*i+far*far {
-			slices.Sort(times)
+			sort.Sort(timesWith{times, with})
 			return
 		}
+	}
+}
+
+// timesWith has the general sort do what sortWith does.
+type timesWith struct{ times, with []int64 }
+
+func (t timesWith) Len() int           { return len(t.times) }
+func (t timesWith) Less(i, j int) bool { return t.times[i] < t.times[j] }
+func (t timesWith) Swap(i, j int) {
+	t.times[i], t.times[j] = t.times[j], t.times[i]
+	if t.with != nil {
+		t.with[i], t.with[j] = t.with[j], t.with[i]
 	}
 }
 

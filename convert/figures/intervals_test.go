@@ -118,31 +118,41 @@ func TestPartsOfRoom(t *testing.T) {
 // Syntheses count the same by one ms after the other.
 func TestConcurrencyIsOfIntervals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v, in := drawIntervals(t)
-		b := newBeside(&v)
-		var x, y []float64
-		for range 5 {
-			start, end := rapid.SampledFrom(v.starts).Draw(t, "from"), rapid.SampledFrom(v.ends).Draw(t, "to")
-			if start >= end {
-				continue
-			}
-			b.add(start, end)
-			sum := 0
+		var c collector
+		var in [200]int
+		var whole [][2]int64
+		for range rapid.IntRange(1, 12).Draw(t, "n") {
+			start := rapid.Int64Range(0, 99).Draw(t, "start")
+			end, all := start+rapid.Int64Range(0, 99).Draw(t, "length"), rapid.Bool().Draw(t, "all")
+			c.synthesizing.add(start, end)
+			c.syntheses.add(start, end, all)
 			for ms := start; ms < end; ms++ {
+				in[ms]++
+			}
+			if all && start < end {
+				whole = append(whole, [2]int64{start, end})
+			}
+		}
+		c.synthesizing.merge()
+		var x, y []float64
+		for _, s := range whole {
+			sum := 0
+			for ms := s[0]; ms < s[1]; ms++ {
 				sum += in[ms]
 			}
-			x, y = append(x, float64(sum)/float64(end-start)-1), append(y, float64(end-start))
+			length := float64(s[1] - s[0])
+			x, y = append(x, float64(sum)/length-1), append(y, length)
 		}
-		c := b.figures()
-		if most := slices.Max(in[:]); most > 0 && c.Max < most {
-			t.Errorf("at most %d ran at once, not %d", c.Max, most)
+		got := c.concurrency()
+		if most := slices.Max(in[:]); most > 0 && got.Max < most {
+			t.Errorf("at most %d ran at once, not %d", got.Max, most)
 		}
 		slope, correlation := regression(x, y)
-		if c.SlopeMS == nil {
+		if got.SlopeMS == nil {
 			return
 		}
-		if math.Abs(*c.SlopeMS-slope) > 1e-6*max(1, math.Abs(slope)) || math.Abs(*c.Correlation-correlation) > 1e-9 {
-			t.Errorf("slope %v, correlation %v, want %v, %v", *c.SlopeMS, *c.Correlation, slope, correlation)
+		if math.Abs(*got.SlopeMS-slope) > 1e-6*max(1, math.Abs(slope)) || math.Abs(*got.Correlation-correlation) > 1e-9 {
+			t.Errorf("slope %v, correlation %v, want %v, %v", *got.SlopeMS, *got.Correlation, slope, correlation)
 		}
 	})
 }
@@ -182,8 +192,9 @@ func TestSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64(), 0, 300).Draw(t, "times")
 		want := slices.Sorted(slices.Values(times))
-		if sortTimes(times); !slices.Equal(times, want) {
-			t.Errorf("%v is not sorted", times)
+		with := slices.Clone(times)
+		if sortWith(times, with); !slices.Equal(times, want) || !slices.Equal(with, want) {
+			t.Errorf("%v is not sorted, or what belongs to it: %v", times, with)
 		}
 		ms := rapid.SliceOfN(rapid.Int32Range(0, rapid.Int32Range(0, 5000).Draw(t, "most")), 1, 300).Draw(t, "ms")
 		sorted := slices.Sorted(slices.Values(ms))
@@ -195,7 +206,8 @@ func TestSort(t *testing.T) {
 	for i := range backwards {
 		backwards[i] = int64(-i)
 	}
-	if sortTimes(backwards); !slices.IsSorted(backwards) {
+	with := slices.Clone(backwards)
+	if sortWith(backwards, with); !slices.IsSorted(backwards) || !slices.IsSorted(with) {
 		t.Error("what is in the reverse order is not sorted")
 	}
 }
