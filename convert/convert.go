@@ -42,19 +42,6 @@ func RunID(r *run.Run, name string) string {
 // nil, is called from time to time with the share of the run that is told,
 // 0..1.
 func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick func(float64)) error {
-	source := tracing.SourceTimeline
-	if r.Epoch.Source == run.EpochSpans {
-		source = tracing.SourceSpans
-	}
-	resource := []attribute.KeyValue{
-		tracing.RunSource.String(source),
-		tracing.RunID.String(id),
-		tracing.EpochTime.String(r.Epoch.Time.UTC().Format(time.RFC3339Nano)),
-		tracing.EpochSource.String(string(r.Epoch.Source)),
-	}
-	if u := r.Epoch.Uncertainty; u >= 0 {
-		resource = append(resource, tracing.EpochError.Float64(float64(u)/float64(time.Millisecond)))
-	}
 	devices := make([]tracing.Device, len(r.Devices))
 	for i, d := range r.Devices {
 		devices[i] = tracing.Device{
@@ -62,7 +49,7 @@ func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick f
 			DriverVersion: d.DriverVersion, PCIBusID: d.PCIBusID,
 		}
 	}
-	rec := tracing.NewRecorder(p.Stages(resource...), tracing.RecorderOptions{
+	rec := tracing.NewRecorder(p.Stages(resource(r, id)...), tracing.RecorderOptions{
 		Run: id, Backend: r.Backend, Devices: devices, MaxOpenSectors: maxUnderWay,
 		Partial: slices.ContainsFunc(r.Sectors, func(s *run.Sector) bool { return !s.KnowsStarts() }),
 	})
@@ -76,6 +63,41 @@ func Run(ctx context.Context, p *tracing.Pipeline, r *run.Run, id string, tick f
 		err = fmt.Errorf("%d of %d sectors are not converted: more than %d were under way at once; split the log", n, len(r.Sectors), maxUnderWay)
 	}
 	return err
+}
+
+// resource returns what the resources of a run's spans tell of it: where it
+// comes from, and how far to trust it.
+func resource(r *run.Run, id string) []attribute.KeyValue {
+	source := tracing.SourceTimeline
+	if r.Epoch.Source == run.EpochSpans {
+		source = tracing.SourceSpans
+	}
+	attrs := []attribute.KeyValue{
+		tracing.RunSource.String(source),
+		tracing.RunID.String(id),
+		tracing.EpochTime.String(r.Epoch.Time.UTC().Format(time.RFC3339Nano)),
+		tracing.EpochSource.String(string(r.Epoch.Source)),
+	}
+	if u := r.Epoch.Uncertainty; u >= 0 {
+		attrs = append(attrs, tracing.EpochError.Float64(float64(u)/float64(time.Millisecond)))
+	}
+	for _, n := range []struct {
+		key   attribute.Key
+		count int64
+	}{
+		{tracing.InputMalformed, r.Input.Malformed},
+		{tracing.InputStitched, r.Input.Stitched},
+		{tracing.InputDuplicates, r.Input.Duplicates},
+		{tracing.InputOrphans, r.Input.Orphans},
+	} {
+		if n.count > 0 {
+			attrs = append(attrs, n.key.Int64(n.count))
+		}
+	}
+	if r.WorkersAssumed {
+		attrs = append(attrs, tracing.WorkersAssumed.Bool(true))
+	}
+	return attrs
 }
 
 // maxUnderWay bounds the sectors that are recorded at once, each of which takes

@@ -22,8 +22,8 @@ type shownRun struct {
 	Name        string
 	Epoch       run.Epoch
 	First, Last int64
-	Inferred    int64
-	Timings     int64
+	Input       run.Input
+	Assumed     bool // which worker drives which device
 	Devices     []run.Device
 	Sectors     []shownSector
 }
@@ -54,8 +54,10 @@ type shownPartition struct {
 func showRun(r *run.Run) shownRun {
 	x := shownRun{
 		Name: r.Name, Epoch: r.Epoch, First: r.First, Last: r.Last,
-		Inferred: r.Input.Inferred, Timings: r.Input.Timings, Devices: r.Devices,
+		Input: r.Input, Assumed: r.WorkersAssumed, Devices: r.Devices,
 	}
+	in := &x.Input
+	in.Bytes, in.Lines, in.Messages, in.Events, in.Problems = 0, 0, 0, 0, nil // of the file
 	for _, s := range r.Sectors {
 		y := shownSector{
 			Job: s.Job, Kind: s.ProofKind, Attempt: s.Attempt, Count: s.Count,
@@ -146,6 +148,29 @@ func TestSpansGiveTheRunAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSpansTellWhatTheLogLacked adds what a log lacked to what is wrong with the
+// file of its spans.
+func TestSpansTellWhatTheLogLacked(t *testing.T) {
+	want := readRuns(t, fixture("curio"))[0]
+	in := &want.Input
+	in.Malformed, in.Stitched, in.Duplicates, in.Orphans, want.WorkersAssumed = 1, 2, 3, 1<<40, true
+	file := filepath.Join(t.TempDir(), "spans.json")
+	writeRuns(t, []*run.Run{want}, file)
+	spans, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(spans, "{\"resourceSpans\":[\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := readRuns(t, file)[0]
+	want.Name = got.Name
+	in.Malformed++
+	if diff := cmp.Diff(showRun(want), showRun(got)); diff != "" {
+		t.Errorf("the run differs (-log +spans):\n%s", diff)
 	}
 }
 

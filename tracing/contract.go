@@ -111,6 +111,13 @@ const (
 	EpochTime      = attribute.Key("provetrace.epoch.time")           // resource, string, RFC 3339: the wall clock of a converted run's offset 0
 	EpochSource    = attribute.Key("provetrace.epoch.source")         // resource, string: where the wall clock of a converted run comes from
 	EpochError     = attribute.Key("provetrace.epoch.uncertainty_ms") // resource, float, ms: half the width of what the epoch can be
+
+	// What a converted run was made of, where that is not 0 or false.
+	InputMalformed  = attribute.Key("provetrace.input.malformed")  // resource, int: lines with the marker, or messages, spans and sectors, that could not be read
+	InputStitched   = attribute.Key("provetrace.input.stitched")   // resource, int: events put together from torn lines
+	InputDuplicates = attribute.Key("provetrace.input.duplicates") // resource, int: events that repeat or contradict an earlier one
+	InputOrphans    = attribute.Key("provetrace.input.orphans")    // resource, int: groups of CUDA timings that fit no single partition
+	WorkersAssumed  = attribute.Key("provetrace.workers.assumed")  // resource, bool: no line told which worker drives which device
 )
 
 // Values of [Inferred].

@@ -310,10 +310,13 @@ func (p *textPrinter) facts(w io.Writer, a *account) {
 		p.fact(w, "lacks", strings.Join(lacks, ", "))
 	}
 	p.fact(w, "began", a.Start.UTC().Format("2006-01-02 15:04:05.000 UTC")+", "+epochText(a.Epoch))
+	ofSpans := in.Messages > 0 // what was assumed, their conversion did
 	switch {
 	case !a.WorkersAssumed:
 	case len(a.GPUs) == 0:
 		p.fact(w, "devices", "none: no GPU worker took anything")
+	case ofSpans:
+		p.fact(w, "devices", fmt.Sprintf("%d, assumed: the log of these spans does not say which GPU worker drives which device (convert has --gpu-workers-per-device)", len(a.GPUs)))
 	case p.perDevice > 0:
 		p.fact(w, "devices", fmt.Sprintf("%d, with %s each, as given", len(a.GPUs), count(int64(p.perDevice), "GPU worker")))
 	default:

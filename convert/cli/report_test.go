@@ -28,9 +28,14 @@ func parseReport(t *testing.T, text string) *reportJSON {
 
 // The spans of a log tell what the log tells.
 func TestReportOfSpans(t *testing.T) {
-	for _, log := range []string{"standard", "dual_worker_noisy", "split", "two_gpus", "failure", "snap", "dirty_restart"} {
+	for _, log := range []string{"standard", "dual_worker_noisy", "split", "two_gpus", "failure", "snap", "dirty_restart", "dirty_torn", "damaged"} {
 		t.Run(log, func(t *testing.T) {
-			dir := workspace(t, log)
+			dir := t.TempDir()
+			if log == "damaged" {
+				put(t, dir, "damaged.log", []byte(damagedLog))
+			} else {
+				dir = workspace(t, log)
+			}
 			if r := provetrace(t, dir, "convert", log+".log", "-o", "spans.json.zst"); r.code != 0 {
 				t.Fatal(r.stderr)
 			}
@@ -43,7 +48,9 @@ func TestReportOfSpans(t *testing.T) {
 				reports[i] = parseReport(t, r.stdout)
 				for _, run := range reports[i].Runs {
 					delete(run, "name")
-					delete(run, "input")
+					for _, ofFile := range []string{"bytes", "lines", "messages", "events", "problems"} {
+						delete(run["input"].(map[string]any), ofFile)
+					}
 					for _, g := range run["gpus"].([]any) {
 						delete(g.(map[string]any), "workers") // a worker that never took a partition
 					}
@@ -53,6 +60,42 @@ func TestReportOfSpans(t *testing.T) {
 				t.Errorf("a report on the log, and on its spans (-log +spans):\n%s", diff)
 			}
 		})
+	}
+}
+
+// damagedLog has a line that cannot be read, one that is torn, one twice, and
+// none that tells of devices or of the start of a synthesis.
+const damagedLog = `TIMELINE,xx,SYNTH_START,j,partition=0
+TIMELINE,10,SYNTH_END,j,partition=0,synth_ms=10
+TIMELINE,10,GPU_QUEUE,j,partition=0
+TIMELINE,10,GPU_QUEUE,j,partition=0
+TIMELINE,20,GPU_PICKUP,j,worker=0,partition=0
+TIMELINE,20,GPU_START,j,worker=0,parti
+tion=0
+TIMELINE,50,GPU_END,j,worker=0,partition=0,gpu_ms=30
+`
+
+// The spans of a damaged log tell what it lacks.
+func TestReportOfSpansOfADamagedLog(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "damaged.log", []byte(damagedLog))
+	if r := provetrace(t, dir, "convert", "damaged.log", "-o", "spans.json"); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	r := provetrace(t, dir, "report", "spans.json", "--gpu-workers-per-device", "2")
+	for _, want := range []string{
+		"1 malformed, 1 stitched, 1 repeated, 1 time inferred",
+		"devices  1, assumed: the log of these spans does not say",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.stdout)
+		}
+	}
+	r = provetrace(t, dir, "report", "spans.json", "--format", "html")
+	for _, want := range []string{"malformed lines", "stitched lines", "repeated events"} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%q is missing in the page", want)
+		}
 	}
 }
 

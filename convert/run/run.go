@@ -117,7 +117,8 @@ const (
 //
 // Of a file of spans, an event is a span of the contract, and malformed is a
 // message, a span or a sector that cannot be read. What cannot be told apart by
-// run is counted for the first of the file.
+// run is counted for the first of the file. What spans of a log tell that this
+// had of malformed lines, stitched events, duplicates and orphans counts too.
 type Input struct {
 	Bytes      int64 `json:"bytes"`
 	Lines      int64 `json:"lines"`

@@ -36,11 +36,11 @@ import (
 // ms in which the run does.
 //
 // Spans of a log give the run of the log again, but for what they do not carry:
-// counts of the input, except that of inferred times; workers that never took a
-// partition, and that devices were assumed; the admission of a sector without
-// all of its synthesis starts; the order of sectors that began in the same ms,
-// where nothing else tells it; events behind the last sector's end; and of a
-// partition that lacks times, which of two equal ones is the known one.
+// its bytes, lines and events, and what its malformed lines are; workers that
+// never took a partition; the admission of a sector without all of its synthesis
+// starts; the order of sectors that began in the same ms, where nothing else
+// tells it; events behind the last sector's end; and of a partition that lacks
+// times, which of two equal ones is the known one.
 //
 // The options Epoch and EndNow move a run, which then is another one, without
 // the id of the spans.
@@ -252,6 +252,8 @@ func (g *gatherer) add(traces ptrace.Traces, micros bool) {
 func (g *gatherer) runOf(resource pcommon.Map) *gathered {
 	var key runKey
 	var source, epoch string
+	var input Input
+	assumed := false
 	uncertainty := time.Duration(-1)
 	for k, v := range resource.All() {
 		switch k {
@@ -269,6 +271,16 @@ func (g *gatherer) runOf(resource pcommon.Map) *gathered {
 			if ms := measured(v); ms >= 0 && ms < maxSpan {
 				uncertainty = time.Duration(ms*float64(time.Millisecond) + 0.5)
 			}
+		case string(tracing.InputMalformed):
+			input.Malformed = tally(v)
+		case string(tracing.InputStitched):
+			input.Stitched = tally(v)
+		case string(tracing.InputDuplicates):
+			input.Duplicates = tally(v)
+		case string(tracing.InputOrphans):
+			input.Orphans = tally(v)
+		case string(tracing.WorkersAssumed):
+			assumed = v.Bool()
 		}
 	}
 	if key.run != "" {
@@ -286,6 +298,7 @@ func (g *gatherer) runOf(resource pcommon.Map) *gathered {
 	of.r.Epoch = Epoch{Source: EpochSpans}
 	if of.replayed {
 		of.r.Epoch = Epoch{Source: EpochSource(source), Uncertainty: uncertainty}
+		of.r.Input, of.r.WorkersAssumed = input, assumed
 		at, err := time.Parse(time.RFC3339Nano, epoch)
 		if err == nil && at.Year() >= 1970 && at.Year() < 2200 {
 			of.epoch = at.UnixNano()
@@ -420,8 +433,8 @@ func (g *gatherer) finish(name string) []*Run {
 		} else {
 			in := &g.input
 			r.Input.Bytes, r.Input.Messages, r.Input.Foreign = in.Bytes, in.Messages, in.Foreign
-			r.Input.Malformed, r.Input.Problems = in.Malformed, in.Problems
-			r.Input.Duplicates += in.Duplicates
+			r.Input.Malformed += in.Malformed
+			r.Input.Problems = in.Problems
 		}
 		runs = append(runs, r)
 	}

@@ -83,6 +83,7 @@ var isRead = func() map[attribute.Key]bool {
 		tracing.GPUUtilization, tracing.GPUMemoryUsed, tracing.GPUPower, tracing.GPUTemperature, tracing.GPUPCIeRx,
 		tracing.GPUPCIeTx, tracing.GPUSamples,
 		tracing.RunID, tracing.EpochTime, tracing.EpochSource, tracing.EpochError,
+		tracing.InputMalformed, tracing.InputStitched, tracing.InputDuplicates, tracing.InputOrphans, tracing.WorkersAssumed,
 		semconv.ServiceNamespaceKey, semconv.ServiceInstanceIDKey,
 	} {
 		keys[k] = true
@@ -247,6 +248,9 @@ func measured(v pcommon.Value) float64 {
 	}
 	return f
 }
+
+// tally returns a count, 0 where it is none.
+func tally(v pcommon.Value) int64 { return max(int64(measured(v)), 0) }
 
 // inferredEnds reads which ends of a span are inferred, from a list or, as
 // Jaeger keeps it, from a string with the list's JSON.
