@@ -459,7 +459,10 @@ func (c *collector) phasesInOrder() Phases {
 // proofs settles what whole proofs tell.
 func (c *collector) proofs(r *run.Run) {
 	f := c.f
-	slices.SortStableFunc(c.whole, func(a, b proof) int { return cmp.Compare(a.start, b.start) })
+	byStart := func(a, b proof) int { return cmp.Compare(a.start, b.start) }
+	if !slices.IsSortedFunc(c.whole, byStart) { // as they nearly always are
+		slices.SortStableFunc(c.whole, byStart)
+	}
 	f.ProofEnds, f.Transitions = make([]int64, 0, len(c.whole)), make([]Transition, 0, len(c.whole))
 	readiness := make([]int64, 0, len(c.whole)) // that transitions point into
 	for i := range c.whole {

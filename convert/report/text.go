@@ -42,7 +42,9 @@ func Text(w io.Writer, r *run.Run, f *figures.Figures, o TextOptions) error {
 	}
 	t.out.Reset()
 	t.tables(t.ascii, t.sectors(r, o.Scope), t.phases())
-	t.failures(r, o.Scope)
+	if f.Failed > 0 {
+		t.failures(r, o.Scope)
+	}
 	if o.Scope.Only != nil {
 		t.tables(t.ascii, t.partitions(r, o.Scope))
 	}
