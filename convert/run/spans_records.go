@@ -58,7 +58,8 @@ type recordMore struct {
 	telemetry *Telemetry
 }
 
-// recordMarks are what a span says of how far it is known, and how it ended.
+// recordMarks are what a span says of how far it is known, and how it ended; and
+// whether it has its place.
 type recordMarks uint8
 
 const (
@@ -67,6 +68,7 @@ const (
 	markSkipped
 	markStart // is inferred
 	markEnd   // is inferred
+	markPlaced
 )
 
 func (r *record) is(m recordMarks) bool { return r.marks&m != 0 }
@@ -110,6 +112,27 @@ func kindOf(name string) recordKind {
 		return kindOverview
 	}
 	return kindOther
+}
+
+// span returns the span's name, where it is of a sector's trace.
+func (r *record) span() string {
+	switch r.kind {
+	case kindSector:
+		return tracing.SpanSector
+	case kindPartition:
+		return tracing.PartitionSpanName(int(r.index))
+	case kindAdmission:
+		return tracing.SpanAdmissionWait
+	case kindSynthesis:
+		return tracing.SpanSynthesis
+	case kindQueue:
+		return tracing.SpanQueueWait
+	case kindProve:
+		return tracing.SpanProve
+	case kindVerify:
+		return tracing.SpanVerify
+	}
+	return r.name
 }
 
 // readRecord reads what a span tells. The device is that of its attributes,

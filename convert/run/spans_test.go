@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/klauspost/compress/zstd"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/provetrace/provetrace/tracing"
@@ -509,6 +510,54 @@ func TestForeignSpans(t *testing.T) {
 		p := partitionAt(runs[0].Sectors[0], i)
 		if n := len(slices.Collect(p.SynthesisPhases())); n != 2 {
 			t.Errorf("partition %d has %d phases in its synthesis", i, n)
+		}
+	}
+}
+
+// TestCircularSpans reads spans whose parents go in a circle, and such as have
+// these as parents. Others keep their places.
+func TestCircularSpans(t *testing.T) {
+	traces := decode(t, live(t, "a", func(r *tracing.Recorder) {
+		prove(r, "j", 0, false)
+		r.Close(after(130))
+	}))
+	parents := make(map[pcommon.SpanID]ptrace.Span)
+	var synthesis ptrace.Span
+	for _, rs := range traces.ResourceSpans().All() {
+		for _, s := range rs.ScopeSpans().At(0).Spans().All() {
+			parents[s.SpanID()] = s
+			index, _ := s.Attributes().Get(string(tracing.PartitionIndex))
+			if s.Name() == tracing.SpanSynthesis && index.Int() == 1 {
+				synthesis = s
+			}
+		}
+	}
+	foreign := func(id, parent byte) string {
+		return fmt.Sprintf(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0102030405060708090a0b0c0d0e0f10","spanId":"01020304050607%02x",`+
+			`"parentSpanId":"01020304050607%02x","name":"GET /","startTimeUnixNano":"1000000000","endTimeUnixNano":"2000000000"}]}]}]}`+"\n", id, parent)
+	}
+	file := []byte(foreign(1, 2) + foreign(2, 1) + foreign(3, 3))
+	for _, test := range []struct {
+		name   string
+		of, to ptrace.Span
+		want   int64 // spans
+		has    string
+	}{
+		{"of two", parents[synthesis.ParentSpanID()], synthesis, 9, `has a span "partition 1" of trace `},
+		{"of one", synthesis, synthesis, 3, `has a span "synthesis" of trace `},
+	} {
+		before := test.of.ParentSpanID()
+		test.of.SetParentSpanID(test.to.SpanID())
+		r := readSpans(t, append(slices.Clone(file), encode(t, traces)...))[0]
+		test.of.SetParentSpanID(before)
+		told := slices.ContainsFunc(r.Input.Problems, func(p Problem) bool {
+			return strings.HasPrefix(p.What, test.has) && strings.HasSuffix(p.What, " whose parents go in a circle")
+		})
+		if in := r.Input; in.Malformed != test.want || in.Foreign != 3 || in.Events != int64(len(parents))-test.want || !told {
+			t.Errorf("%s: %+v", test.name, in)
+		}
+		if p := partitionAt(r.Sectors[0], 0); p.State != Finished || !p.Known(SynthStart) {
+			t.Errorf("%s: %s", test.name, show(r))
 		}
 	}
 }

@@ -39,9 +39,19 @@ type grove struct {
 	bySpan     map[uint64]*sectorTree    // by the id of its span, be that there or not
 	partitions map[uint64]*partitionTree // as well
 	indices    map[placed]bool
-	used       int // spans that have a place in it
-	repeated   int // spans that say again what others do
+	lineages   []lineage // of the spans, as far as they were asked for
+	repeated   int       // spans that say again what others do
 }
+
+// A lineage says where a span's parents lead.
+type lineage uint8
+
+const (
+	lineageUnknown  lineage = iota
+	lineageFollowed         // being found out
+	lineageEnds             // to a root, or to a span that is missing
+	lineageCircular         // into a circle
+)
 
 // placed is a place that one partition can have.
 type placed struct {
@@ -56,9 +66,20 @@ func (of *gathered) settle(g *gatherer, t *tree) {
 		partitions: make(map[uint64]*partitionTree), indices: make(map[placed]bool),
 	}
 	gr.grow(t.id.String())
-	of.r.Input.Events += int64(gr.used)
+	of.r.Input.Events += int64(len(t.spans))
 	of.r.Input.Duplicates += int64(gr.repeated)
-	g.input.Foreign += int64(len(t.spans) - gr.used)
+	for i := range gr.spans {
+		r := &gr.spans[i]
+		if r.is(markPlaced) {
+			continue
+		}
+		of.r.Input.Events--
+		if (r.kind != kindOther || gr.outer(r) != nil) && gr.circular(i) {
+			g.problem(fmt.Sprintf("has a span %q of trace %s whose parents go in a circle", r.span(), t.id))
+		} else {
+			g.input.Foreign++
+		}
+	}
 	for _, s := range gr.sectors {
 		if problem := of.addSector(s); problem != "" {
 			g.problem(problem)
@@ -68,11 +89,39 @@ func (of *gathered) settle(g *gatherer, t *tree) {
 
 // find returns the span of an id, or nil.
 func (g *grove) find(id uint64) *record {
-	i, ok := slices.BinarySearchFunc(g.spans, id, func(r record, id uint64) int { return cmp.Compare(r.id, id) })
-	if !ok {
-		return nil
+	if i, ok := g.search(id); ok {
+		return &g.spans[i]
 	}
-	return &g.spans[i]
+	return nil
+}
+
+// search returns where the span of an id is.
+func (g *grove) search(id uint64) (int, bool) {
+	return slices.BinarySearchFunc(g.spans, id, func(r record, id uint64) int { return cmp.Compare(r.id, id) })
+}
+
+// circular reports whether the parents of a span go in a circle. No span is
+// followed twice, however often it is asked.
+func (g *grove) circular(i int) bool {
+	if g.lineages == nil {
+		g.lineages = make([]lineage, len(g.spans))
+	}
+	var followed []int
+	leads := lineageEnds
+	for at, ok := i, true; ok; at, ok = g.search(g.spans[at].parent) {
+		if known := g.lineages[at]; known != lineageUnknown {
+			if leads = known; known == lineageFollowed {
+				leads = lineageCircular
+			}
+			break
+		}
+		g.lineages[at] = lineageFollowed
+		followed = append(followed, at)
+	}
+	for _, at := range followed {
+		g.lineages[at] = leads
+	}
+	return leads == lineageCircular
 }
 
 // grow gives each span its place. A span whose parent is missing, since the
@@ -82,7 +131,6 @@ func (g *grove) grow(trace string) {
 	all := len(g.spans)
 	g.spans = slices.CompactFunc(g.spans, func(a, b record) bool { return a.id == b.id })
 	g.repeated = all - len(g.spans)
-	g.used = g.repeated
 
 	g.each(kindSector, func(r *record) bool {
 		s := g.sector(r.id, r.name)
@@ -125,11 +173,11 @@ func (g *grove) grow(trace string) {
 	g.each(kindOther, g.inner)
 }
 
-// each takes the spans of a kind, and counts those that have a place.
+// each takes the spans of a kind, and marks those that have a place.
 func (g *grove) each(kind recordKind, take func(*record) bool) {
 	for i := range g.spans {
 		if r := &g.spans[i]; r.kind == kind && take(r) {
-			g.used++
+			r.marks |= markPlaced
 		}
 	}
 }
@@ -198,11 +246,20 @@ func (g *grove) phase(r *record, trace string) bool {
 	return true
 }
 
-// inner puts a phase of a synthesis or of a proof into its partition. A
+// outer returns the synthesis or the proof that a span is a phase of, or nil. A
 // program's own spans in it are of another scope.
-func (g *grove) inner(r *record) bool {
+func (g *grove) outer(r *record) *record {
 	parent := g.find(r.parent)
 	if parent == nil || parent.scope != r.scope || parent.kind != kindSynthesis && parent.kind != kindProve {
+		return nil
+	}
+	return parent
+}
+
+// inner puts a phase of a synthesis or of a proof into its partition.
+func (g *grove) inner(r *record) bool {
+	parent := g.outer(r)
+	if parent == nil {
 		return false
 	}
 	p := g.partitions[parent.parent]
