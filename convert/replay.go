@@ -108,6 +108,9 @@ func (p *player) begin(ctx context.Context, s *run.Sector) {
 		c.seek()
 		heap.Push(&p.cursors, c)
 	}
+	if of.left == 0 { // it only waited
+		of.rec.Abandon(p.r.Time(s.First()))
+	}
 }
 
 // newCursor returns a cursor, which may have been used before.

@@ -3,6 +3,7 @@ package convert_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,6 +210,43 @@ func TestStoredSpans(t *testing.T) {
 	}
 	if sectors != 6 || failed == nil || !strings.HasSuffix(failed.Error(), "spans.json.gz at line 2: it ends in the middle of its gzip data") {
 		t.Errorf("%d sectors, error %v", sectors, failed)
+	}
+}
+
+// TestReplayOfAnInterruptedRun replays a live run in which sectors only waited.
+func TestReplayOfAnInterruptedRun(t *testing.T) {
+	clearEnvironment(t)
+	dir := t.TempDir()
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: filepath.Join(dir, "live.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := tracing.NewRecorder(p.Stages(), tracing.RecorderOptions{})
+	at := func(ms int) time.Time {
+		return time.Date(2026, 11, 30, 12, 0, 0, 700_000, time.UTC).Add(time.Duration(ms) * time.Millisecond)
+	}
+	interrupted := errors.New(tracing.StatusInterrupted)
+	for i, info := range []tracing.SectorInfo{{Job: "proved"}, {Job: "whole"}, {Job: "divided", Partitions: 10}} {
+		info.Admitted = at(i)
+		s := rec.StartSector(t.Context(), info, at(i))
+		if i == 0 {
+			whole := s.WholeSector()
+			whole.Synthesis(0, at(1)).End(at(10))
+			whole.End(at(10), interrupted)
+		}
+		s.End(at(20+i), interrupted)
+	}
+	rec.Close(at(30))
+	if _, err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	first := readRuns(t, filepath.Join(dir, "live.json"))
+	writeRuns(t, first, filepath.Join(dir, "replayed.json"))
+	second := readRuns(t, filepath.Join(dir, "replayed.json"))
+	want := showRun(first[0])
+	want.Name = second[0].Name
+	if diff := cmp.Diff(want, showRun(second[0])); diff != "" || first[0].Tally().Unfinished != 3 {
+		t.Errorf("%+v, the run differs (-live +replayed):\n%s", first[0].Tally(), diff)
 	}
 }
 

@@ -120,6 +120,10 @@ const (
 	WorkersAssumed  = attribute.Key("provetrace.workers.assumed")  // resource, bool: no line told which worker drives which device
 )
 
+// StatusInterrupted is the message of the status, an error's, of a sector that
+// was given up when its pipeline was interrupted: it has not failed.
+const StatusInterrupted = "interrupted"
+
 // Values of [Inferred].
 const (
 	InferredStart = "start"

@@ -3,12 +3,16 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/provetrace/provetrace/tracing"
 )
 
 // A reportJSON is what report --format json prints.
@@ -95,6 +99,53 @@ func TestReportOfSpansOfADamagedLog(t *testing.T) {
 	for _, want := range []string{"malformed lines", "stitched lines", "repeated events"} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is missing in the page", want)
+		}
+	}
+}
+
+// A live run that was interrupted has unfinished sectors and no failed ones; one
+// of them only waited.
+func TestReportOfAnInterruptedRun(t *testing.T) {
+	dir := t.TempDir()
+	p, err := tracing.Setup(t.Context(), tracing.Options{File: filepath.Join(dir, "spans.json"), Lossless: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := tracing.NewRecorder(p.Stages(), tracing.RecorderOptions{})
+	at := func(s float64) time.Time {
+		return time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
+	}
+	interrupted := errors.New(tracing.StatusInterrupted)
+	proving := rec.StartSector(t.Context(), tracing.SectorInfo{Job: "porep-1000-7", Partitions: 2}, at(0))
+	part := proving.StartPartition(0, at(0))
+	part.Synthesis(0, at(0)).End(at(3))
+	part.Prove(0, 0, at(3)).Fail(at(9), interrupted)
+	part.Skip(at(9))
+	waiting := rec.StartSector(t.Context(), tracing.SectorInfo{Job: "porep-1000-8", Partitions: 2, Admitted: at(5)}, at(5))
+	proving.End(at(9), interrupted)
+	waiting.End(at(9), interrupted)
+	rec.Close(at(9))
+	if _, err := p.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := provetrace(t, dir, "report", "spans.json")
+	for _, want := range []string{
+		"2 sectors (2 unfinished), 1 partition in 9s\n",
+		"\n7 unfinished     3.00 s    0 s    -  3.00 s    -      -\n8 unfinished          -      -    -  4.00 s    -      -\n",
+	} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%q is missing in\n%s", want, r.stdout)
+		}
+	}
+	r = provetrace(t, dir, "report", "spans.json", "--format", "json")
+	sectors := parseReport(t, r.stdout).Runs[0]["per_sector"].([]any)
+	only := sectors[1].(map[string]any)
+	if only["state"] != "unfinished" || only["partitions"] != 0.0 || only["start_ms"] != 5000.0 || only["wall_ms"] != 4000.0 {
+		t.Errorf("the sector that only waited is %v", only)
+	}
+	for _, format := range []string{"html", "perfetto"} {
+		if r := provetrace(t, dir, "report", "spans.json", "--format", format); r.code != 0 {
+			t.Errorf("%s: %s", format, r.stderr)
 		}
 	}
 }

@@ -267,10 +267,10 @@ func (c *collector) sector(place int, s *run.Sector) {
 	state := s.State()
 	selected := c.scope.Has(s)
 	whole := proof{sector: place, firstReady: run.Unknown, start: run.Unknown, end: run.Unknown}
-	mode, partitions := Partitions, 0
+	mode, partitions := Mode(""), 0
 	for p := range s.Partitions() {
 		partitions++
-		if p.Index == timeline.WholeSector {
+		if mode = Partitions; p.Index == timeline.WholeSector {
 			mode = WholeSectors
 		}
 		c.work(s, &p)

@@ -87,6 +87,9 @@ func newRow(s *run.Sector, stages *[3]intervals) Sector {
 		from, to := extent(&p)
 		first, last = earlier(first, from), max(last, to)
 	}
+	if row.Partitions == 0 {
+		first, last = s.Extent()
+	}
 	if s.Admitted != run.Unknown {
 		first = earlier(first, max(s.Admitted/1000, 0))
 	}

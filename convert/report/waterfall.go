@@ -167,7 +167,9 @@ type laneHead struct {
 func headOf(s waterfallSector, o WaterfallOptions) laneHead {
 	h := laneHead{state: s.state, extent: nowhere, failedAt: run.Unknown}
 	h.extent.widen(s.admitted)
+	partitions := 0
 	for p := range s.partitions {
+		partitions++
 		last := int64(run.Unknown)
 		for _, t := range p.Times {
 			h.extent.widen(t)
@@ -178,6 +180,9 @@ func headOf(s waterfallSector, o WaterfallOptions) laneHead {
 		if p.State == run.Failed && last != p.Times[run.SynthStart] {
 			h.failedAt = max(h.failedAt, last)
 		}
+	}
+	if partitions == 0 && s.admitted != run.Unknown { // it only waited
+		h.extent.widen(s.first)
 	}
 	if h.state == run.Failed && h.failedAt == run.Unknown {
 		h.failedAt = h.extent.end
@@ -368,9 +373,13 @@ func (c *canvas) sector(s waterfallSector, h laneHead) {
 
 	l := newLane(c.plot, c.start, c.perCol, c.extent)
 	if s.admitted != run.Unknown {
-		first := nowhere
+		first, partitions := nowhere, 0
 		for p := range s.partitions {
+			partitions++
 			first.widen(p.Times[run.SynthStart])
+		}
+		if partitions == 0 { // it only waited
+			first.widen(s.first)
 		}
 		if first != nowhere {
 			l.cover(stageWaiting, s.admitted, first.start)

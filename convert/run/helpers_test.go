@@ -140,9 +140,8 @@ func check(t testing.TB, r *Run) {
 	t.Helper()
 	partitions, previous := 0, int64(0)
 	for i, s := range r.Sectors {
-		if s.Len() == 0 {
+		if s.Len() == 0 && s.State() != Incomplete {
 			t.Errorf("sector %q has no partition", s.Job)
-			continue
 		}
 		if s.First() < previous && i > 0 {
 			t.Errorf("sector %q is not in order: it begins at %d, behind one of %d", s.Job, s.First(), previous)

@@ -184,7 +184,8 @@ type Telemetry struct {
 	Samples     int64
 }
 
-// A Sector is one attempt at the proof of one job.
+// A Sector is one attempt at the proof of one job. It has partitions, unless it
+// only waited for its first synthesis as long as the record goes.
 type Sector struct {
 	Job       string
 	ProofKind string // porep-c2, snap-update, …; empty where unknown
@@ -201,7 +202,7 @@ type Sector struct {
 	index  map[int32]int32 // likewise, of all where there are very many
 	failed bool
 	whole  bool // all partitions are finished, and lines told all of their times
-	open   bool // its span says that the record stops before its end
+	open   bool // its span says that the record stops before its end, or that it was given up
 }
 
 // Label returns the sector's short name: its number, else the first 8
@@ -279,7 +280,8 @@ func (s *Sector) State() State {
 	return Finished
 }
 
-// First returns the earliest of the sector's times, in ms of the run's clock.
+// First returns the earliest of the sector's times, in ms of the run's clock;
+// where it only waited, when the record stops.
 func (s *Sector) First() int64 { return s.first }
 
 // Extent returns the first and the last known time of the sector, in ms of the
@@ -297,6 +299,9 @@ func (s *Sector) Extent() (first, last int64) {
 			}
 			last = max(last, at)
 		}
+	}
+	if first == Unknown {
+		return s.first, s.first
 	}
 	return first, last
 }

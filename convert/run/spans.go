@@ -42,6 +42,9 @@ import (
 // tells it; events behind the last sector's end; and of a partition that lacks
 // times, which of two equal ones is the known one.
 //
+// A sector that a live pipeline has given up, since it was interrupted, has not
+// failed: it is incomplete, as if the record had stopped.
+//
 // The options Epoch and EndNow move a run, which then is another one, without
 // the id of the spans.
 //

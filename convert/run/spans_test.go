@@ -212,6 +212,86 @@ func TestUnfinishedSpans(t *testing.T) {
 	}
 }
 
+// TestInterruptedSpans reads the spans of a pipeline that was interrupted. It
+// has ended what was under way, for this reason and not for one of its own.
+func TestInterruptedSpans(t *testing.T) {
+	for _, why := range []error{errors.New(tracing.StatusInterrupted), context.Canceled, errors.New("interrupt signal received")} {
+		given := fmt.Errorf("partition: %w", context.Canceled)
+		file := live(t, "a", func(r *tracing.Recorder) {
+			s := r.StartSector(context.Background(), tracing.SectorInfo{Job: "j", Partitions: 5}, after(0))
+			for i := range 4 {
+				p := s.StartPartition(i, after(0))
+				synthesis := p.Synthesis(i, after(0))
+				if i == 3 {
+					synthesis.Start(tracing.SpanWitness, after(0)).Fail(after(40), given)
+					synthesis.Fail(after(40), given)
+					p.Skip(after(40))
+					continue
+				}
+				synthesis.End(after(10))
+				wait := p.Queue(after(10))
+				if i == 2 {
+					wait.End(after(40))
+					p.Skip(after(40))
+					continue
+				}
+				wait.PickUp(i, i, after(10))
+				proof := p.Prove(i, i, after(10))
+				if i == 1 {
+					proof.Fail(after(40), given)
+					p.Skip(after(40))
+					continue
+				}
+				proof.End(after(20))
+				p.End(after(20), nil)
+			}
+			whole := r.StartSector(context.Background(), tracing.SectorInfo{Job: "k"}, after(5))
+			p := whole.WholeSector()
+			p.Synthesis(9, after(5)).Fail(after(40), given)
+			p.End(after(40), why)
+			failed := r.StartSector(context.Background(), tracing.SectorInfo{Job: "l", Partitions: 1}, after(6))
+			p = failed.StartPartition(0, after(6))
+			p.Synthesis(9, after(6)).Fail(after(8), errors.New("no"))
+			p.End(after(8), errors.New("no"))
+			failed.End(after(8), errors.New("no"))
+			waits := r.StartSector(context.Background(), tracing.SectorInfo{Job: "m", Partitions: 5, Admitted: after(7)}, after(7))
+			for _, s := range []*tracing.Sector{s, whole, waits} {
+				s.End(after(40), why)
+			}
+			r.StartSector(context.Background(), tracing.SectorInfo{Job: "n", Admitted: after(8)}, after(8))
+			r.Close(after(41))
+		})
+		r := readSpans(t, file)[0]
+		want := lines(`
+			j#1/0 finished w0 0 10 10 10 10 20
+			j#1/1 incomplete w1 0 10 10 10 10 -
+			j#1/2 incomplete 0 10 10 - - -
+			j#1/3 incomplete 0 - - - - -
+			k#1/- incomplete 5 - - - - -
+			l#1/0 failed (no) 6 8 - - - -
+		`)
+		if diff := cmp.Diff(want, show(r)); diff != "" {
+			t.Errorf("%v: partitions (-want +got):\n%s", why, diff)
+		}
+		var states, only []string
+		for _, s := range r.Sectors {
+			states = append(states, s.Job+" "+stateNames[s.State()])
+			if s.Len() == 0 {
+				only = append(only, fmt.Sprintf("%s %d %d %d", s.Job, s.Admitted, s.First(), s.Count))
+			}
+		}
+		if diff := cmp.Diff([]string{"j incomplete", "k incomplete", "l failed", "m incomplete", "n incomplete"}, states); diff != "" {
+			t.Errorf("%v: sectors (-want +got):\n%s", why, diff)
+		}
+		if diff := cmp.Diff([]string{"m 7300 40 5", "n 8300 41 0"}, only); diff != "" || r.Input.Malformed != 0 {
+			t.Errorf("%v: %+v, sectors that only waited (-want +got):\n%s", why, r.Input, diff)
+		}
+		if n := r.Tally(); n != (Tally{Partitions: 6, Failed: 1, Unfinished: 4, Endless: 1}) {
+			t.Errorf("%v: %+v", why, n)
+		}
+	}
+}
+
 // TestRunsOfSpans reads the spans of two pipelines out of one file, with all
 // messages cut up, in any order, and some of them twice.
 func TestRunsOfSpans(t *testing.T) {
@@ -543,7 +623,7 @@ func TestCircularSpans(t *testing.T) {
 		want   int64 // spans
 		has    string
 	}{
-		{"of two", parents[synthesis.ParentSpanID()], synthesis, 9, `has a span "partition 1" of trace `},
+		{"of two", parents[synthesis.ParentSpanID()], synthesis, 9, `has a span "`},
 		{"of one", synthesis, synthesis, 3, `has a span "synthesis" of trace `},
 	} {
 		before := test.of.ParentSpanID()

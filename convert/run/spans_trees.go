@@ -2,10 +2,12 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/provetrace/provetrace/tracing"
@@ -286,6 +288,9 @@ func floor(n, unit int64) int64 {
 func (of *gathered) addSector(t *sectorTree) (problem string) {
 	s := &Sector{Job: t.job, Admitted: Unknown, Count: int(t.count), run: of.r, open: true}
 	if x := t.span; x != nil {
+		if !of.replayed && x.is(markFailed) && interrupted(x.reason) {
+			t.giveUp()
+		}
 		s.Attempt = int(x.attempt)
 		if x.more != nil {
 			s.ProofKind = x.more.proofKind
@@ -294,7 +299,7 @@ func (of *gathered) addSector(t *sectorTree) (problem string) {
 		if s.failed = x.is(markFailed) && !s.open; s.failed {
 			of.blame(s, wholeJob, x.reason)
 		}
-		if len(t.partitions) == 0 && of.replayed && t.count == 0 {
+		if ofLog := of.replayed && of.r.Epoch.Source != EpochSpans; len(t.partitions) == 0 && ofLog && t.count == 0 {
 			// All that its log has is when it was proved.
 			t.partitions = append(t.partitions, &partitionTree{index: timeline.WholeSector})
 		}
@@ -309,19 +314,24 @@ func (of *gathered) addSector(t *sectorTree) (problem string) {
 			s.parts = append(s.parts, k)
 		}
 	}
-	if len(s.parts) == 0 {
+	admission := t.admission
+	switch waited := t.span != nil && s.open; {
+	case len(s.parts) > 0:
+		slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
+		if s.parts[0].index >= 0 {
+			s.Count = max(s.Count, len(s.parts))
+		} else {
+			s.Count = 0
+		}
+		s.first, _ = s.Extent()
+	case waited:
+		admission, s.first = t.span, of.ms(t.span.end)
+	default:
 		return fmt.Sprintf("has a sector %q of which nothing else is known", t.job)
 	}
-	slices.SortFunc(s.parts, func(a, b packed) int { return cmp.Compare(a.index, b.index) })
-	if s.parts[0].index >= 0 {
-		s.Count = max(s.Count, len(s.parts))
-	} else {
-		s.Count = 0
-	}
-	s.first, _ = s.Extent()
 	of.first = min(of.first, s.first)
-	if t.admission != nil {
-		s.Admitted = min(floor(t.admission.start-of.epoch, int64(time.Microsecond)), s.first*msMicros)
+	if admission != nil {
+		s.Admitted = min(floor(admission.start-of.epoch, int64(time.Microsecond)), s.first*msMicros)
 		of.first = min(of.first, floor(s.Admitted, msMicros))
 	}
 	if len(t.checks) > 0 {
@@ -338,6 +348,36 @@ func (of *gathered) addSector(t *sectorTree) (problem string) {
 	of.last = max(of.last, of.ms(last))
 	of.r.Sectors = append(of.r.Sectors, s)
 	return ""
+}
+
+// interrupted reports whether a reason is none of the sector's: its pipeline was
+// interrupted, or who wanted the proof has given up. The words are those of this
+// command, of context.Canceled and of signal.NotifyContext.
+func interrupted(reason string) bool {
+	return reason == tracing.StatusInterrupted || reason == context.Canceled.Error() || strings.HasSuffix(reason, " signal received")
+}
+
+// giveUp makes of a sector that a pipeline has given up what it would have been
+// had the record stopped: what was under way then counts as unfinished.
+func (t *sectorTree) giveUp() {
+	t.span.marks |= markUnfinished
+	for _, p := range t.partitions {
+		switch {
+		case p.span == nil:
+		case p.span.is(markSkipped):
+			p.span.marks = p.span.marks&^markSkipped | markUnfinished
+		default:
+			continue // it had ended
+		}
+		for _, x := range []*record{p.synthesis, p.queue, p.prove} {
+			if x != nil && x.is(markFailed) {
+				x.marks |= markUnfinished
+			}
+		}
+		if p.queue != nil && p.queue.worker == Unknown && p.prove == nil {
+			p.queue.marks |= markUnfinished // no worker has ended the wait
+		}
+	}
 }
 
 // extent returns when the first of the sector's spans starts and the last one

@@ -318,6 +318,9 @@ func (e *encoder) sector(s *run.Sector) (spans int, first, last int64) {
 		spans += n
 		last = max(last, end)
 	}
+	if partitions == 0 {
+		last = s.First() // it only waited
+	}
 	e.raw("],[")
 	for i, check := range s.Checks() {
 		if i > 0 {

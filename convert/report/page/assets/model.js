@@ -73,6 +73,7 @@ function decode(raw, number) {
       if (kind.length > at) checks.push(at);
       last = Math.max(last, rs[S.checks][i] + rs[S.checks][i + 1]);
     }
+    if (!rs[S.partitions].length) first = last = run.last; // it only waited
     let admission = -1;
     if (rs[S.admitted] !== null && rs[S.admitted] < first && first !== Infinity) {
       const at = kind.length;
@@ -203,6 +204,7 @@ const lanesOf = {
         label: run.strings[rs[S.label]] + (rs[S.attempt] > 1 ? " #" + rs[S.attempt] : ""),
         state: rs[S.state], sector: i, rows: rows.map((r) => ({ layers: layersOf(run, r, always) })), idle: [], curves: [],
       };
+      if (!lane.rows.length && s.firstPart === s.lastPart) lane.rows.push({ layers: layersOf(run, [], always) });
       if (lane.rows.length) {
         if (s.admission >= 0) lane.rows[0].layers[0].unshift(s.admission);
         lane.rows[0].layers[0].push(...s.checks);
