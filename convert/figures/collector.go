@@ -118,9 +118,11 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 	}
 	partitions := make([]int, len(parts)+1) // before each part
 	atOnce(func(part int, of []*run.Sector) {
+		n := 0
 		for _, sector := range of {
-			partitions[part+1] += sector.Len()
+			n += sector.Len()
 		}
+		partitions[part+1] = n
 	})
 	for i := range parts {
 		partitions[i+1] += partitions[i]
@@ -131,14 +133,14 @@ func gather(sectors []*run.Sector, s Scope) *collector {
 		for i, sector := range of {
 			c.sector(from(part)+i, sector)
 		}
-		c.sort()
+		c.merge()
 		parts[part] = c
 	})
 	c := newCollector(s, all)
 	for _, part := range parts {
 		c.append(part)
 	}
-	c.synthesizing.merge() // also across the parts
+	c.merge() // also across the parts
 	return c
 }
 
@@ -183,8 +185,8 @@ func (c *columns) append(o *columns) {
 	}
 }
 
-// sort puts the intervals in order that were gathered.
-func (c *collector) sort() {
+// merge puts the intervals in order that were gathered.
+func (c *collector) merge() {
 	c.synthesizing.merge()
 	c.ready.sort()
 	for _, d := range c.devices {
@@ -499,9 +501,6 @@ func (c *collector) gpus(r *run.Run) {
 	f.GPUs = []GPU{}
 	var ordered []*device
 	for _, d := range c.devices {
-		d.proving.merge() // also across the parts
-		d.kernels.merge()
-		d.endless.merge()
 		ordered = append(ordered, d)
 	}
 	slices.SortFunc(ordered, func(a, b *device) int {

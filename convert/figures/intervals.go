@@ -39,21 +39,10 @@ func (v *intervals) between(i, j int) intervals {
 	return intervals{starts: v.starts[i:i:j], ends: v.ends[i:i:j]}
 }
 
-// append adds other intervals, which may lie in the room. Both must be sorted.
+// append adds other intervals, which may lie in the room.
 func (v *intervals) append(o *intervals) {
-	v.starts, v.ends = behindInOrder(v.starts, o.starts), behindInOrder(v.ends, o.ends)
+	v.starts, v.ends = behind(v.starts, o.starts), behind(v.ends, o.ends)
 	v.sum += o.sum
-}
-
-// behindInOrder returns all with a part appended as behind does: of two that are
-// sorted, what belongs between each other has to be sorted yet.
-func behindInOrder(all, part []int64) []int64 {
-	n := len(all)
-	if all = behind(all, part); n > 0 && n < len(all) {
-		from, to := before(all[:n], all[n], n), n+before(all[n:], all[n-1], 0)
-		sortTimes(all[from:to])
-	}
-	return all
 }
 
 // behind returns all with a part of its room appended, which mostly is where it

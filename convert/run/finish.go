@@ -47,13 +47,11 @@ func (a *assembly) finish(name string, length Length) *Run {
 	r.Input.Orphans += a.concluded.orphans
 	for _, s := range lacking {
 		a.settle(s)
-		if s.State() == Incomplete {
-			r.incomplete++
-		}
 	}
 	for _, s := range r.Sectors {
 		s.Admitted = admitted(s, clock, hasClock)
 		r.First = min(r.First, s.first)
+		r.tally.add(s)
 	}
 	byFirst := func(a, b *Sector) int { return cmp.Compare(a.first, b.first) }
 	if !slices.IsSortedFunc(r.Sectors, byFirst) { // as they nearly always are

@@ -43,8 +43,9 @@ type Run struct {
 	failures map[failureKey]string
 	checks   map[*Sector][]Phase
 
+	tally Tally
+
 	longestSynthesis, longestProof int64 // ms; the latter with the wait for it
-	incomplete                     int   // sectors
 }
 
 // Time returns the wall clock of an offset in ms.
@@ -62,33 +63,32 @@ type Tally struct {
 	Endless    int // partitions that a GPU worker began to prove, and whose end is not known
 }
 
-// Tally counts what became of the sectors and partitions, without unpacking any.
-func (r *Run) Tally() Tally {
-	var t Tally
-	for _, s := range r.Sectors {
-		t.Partitions += s.Len()
-		switch s.State() {
-		case Failed:
-			t.Failed++
-		case Incomplete:
-			t.Unfinished++
+// Tally returns what became of the sectors and partitions.
+func (r *Run) Tally() Tally { return r.tally }
+
+// add counts a sector, of which all is known, without unpacking its partitions.
+func (t *Tally) add(s *Sector) {
+	t.Partitions += s.Len()
+	switch s.State() {
+	case Failed:
+		t.Failed++
+	case Incomplete:
+		t.Unfinished++
+	}
+	if s.whole {
+		return
+	}
+	for p := range s.each() {
+		if p.state == Skipped {
+			t.Skipped++
 		}
-		if s.whole {
-			continue
+		if p.t[SynthStart] == absent {
+			t.Startless++
 		}
-		for p := range s.each() {
-			if p.state == Skipped {
-				t.Skipped++
-			}
-			if p.t[SynthStart] == absent {
-				t.Startless++
-			}
-			if p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
-				t.Endless++
-			}
+		if p.t[GPUStart] != absent && p.t[GPUEnd] == absent {
+			t.Endless++
 		}
 	}
-	return t
 }
 
 // An Epoch is the wall clock of a run's offset 0.
@@ -325,7 +325,7 @@ func (s *Sector) EndOf(p *Partition) int64 {
 	if p.Known(SynthEnd) {
 		longest = s.run.longestProof
 	}
-	if longest > 0 && s.run.Last-seen > 3*longest || s.run.incomplete > maxUnderWay {
+	if longest > 0 && s.run.Last-seen > 3*longest || s.run.tally.Unfinished > maxUnderWay {
 		_, last := s.Extent()
 		return max(seen, last)
 	}

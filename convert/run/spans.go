@@ -473,9 +473,7 @@ func (of *gathered) finish() {
 			r.longestSynthesis = max(r.longestSynthesis, p.between(SynthStart, SynthEnd))
 			r.longestProof = max(r.longestProof, p.between(Queued, GPUEnd))
 		}
-		if s.State() == Incomplete {
-			r.incomplete++
-		}
+		r.tally.add(s)
 	}
 	for ordinal, d := range of.devices {
 		for w := range of.workers[ordinal] {

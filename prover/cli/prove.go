@@ -90,7 +90,7 @@ type proving struct {
 }
 
 // errInterrupted is why what was under way is abandoned.
-var errInterrupted = errors.New("interrupted")
+var errInterrupted = errors.New(tracing.StatusInterrupted)
 
 // prove does the command's work.
 func (o *options) prove(signalled context.Context, stdout, stderr *os.File) error {
