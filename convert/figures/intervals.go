@@ -10,7 +10,14 @@ type intervals struct {
 	sum          int64 // of the lengths
 }
 
+// fewIntervals is how many there is room for at first. What takes less than a
+// cache line can lie beside what other cores read, who then wait for each change.
+const fewIntervals = 16
+
 func (v *intervals) add(start, end int64) {
+	if v.starts == nil {
+		*v = newIntervals(fewIntervals)
+	}
 	v.starts = append(v.starts, start)
 	v.ends = append(v.ends, end)
 	v.sum += end - start
