@@ -133,7 +133,8 @@ type feed struct {
 	read  Length // of what was received of it
 
 	batches []*batch // the present one and those that were looked at ahead
-	i       int      // of the next item, in the present batch
+	items   []item   // of the present one
+	i       int      // of the next item
 	end     Length   // behind the batches
 }
 
@@ -148,21 +149,28 @@ func newFeed(ctx context.Context, c *cutter, before *block, sources []Source) *f
 // next returns the next item, or nil at the end. It is valid until the next
 // call.
 func (f *feed) next() *item {
-	for len(f.batches) == 0 || f.i == len(f.batches[0].items) {
-		if len(f.batches) < 2 && !f.receive() {
-			return nil
-		}
-		if f.i > 0 {
-			select {
-			case f.free <- f.batches[0]:
-			default:
-			}
-			f.batches = slices.Delete(f.batches, 0, 1)
-			f.i = 0
-		}
+	if f.i == len(f.items) && !f.turn() {
+		return nil
 	}
 	f.i++
 	return f.batches[0].item(f.i - 1)
+}
+
+// turn goes on from a batch of which all items were taken to the next one, and
+// reports whether there is one.
+func (f *feed) turn() bool {
+	if len(f.batches) < 2 && !f.receive() {
+		return false
+	}
+	if f.i > 0 {
+		select {
+		case f.free <- f.batches[0]:
+		default:
+		}
+		f.batches = slices.Delete(f.batches, 0, 1)
+	}
+	f.items, f.i = f.batches[0].items, 0
+	return true
 }
 
 // back takes the last item back.
@@ -290,13 +298,14 @@ func (f *feed) advance() {
 
 // ended reports whether all items were taken.
 func (f *feed) ended() bool {
-	return (len(f.batches) == 0 || f.i == len(f.batches[0].items)) && len(f.batches) < 2 && !f.receive()
+	return f.i == len(f.items) && len(f.batches) < 2 && !f.receive()
 }
 
 // leave frees what was needed to read the log, all of which has been taken.
 // Nobody but the feed is at work any more.
 func (f *feed) leave() {
-	f.jobs, f.lexer, f.batches, f.free = jobs{}, nil, nil, nil
+	f.jobs, f.lexer, f.free = jobs{}, nil, nil
+	f.batches, f.items, f.i = nil, nil, 0
 	f.cutter.rooms = nil
 }
 
